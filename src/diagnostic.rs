@@ -1,0 +1,79 @@
+//! What deviated from the format, by stable codes. Never text of the model's.
+//!
+//! In: a deviation that the machine met. Out: a [`Code`], as an event at its offset and counted in the report.
+
+macro_rules! codes {
+    ($($(#[$doc:meta])+ $name:ident = $code:literal,)+) => {
+        /// A deviation. The codes are stable: they may be logged, counted and matched.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Code { $($(#[$doc])+ $name,)+ }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)+];
+
+            /// The code as it is written: kebab-case.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $code,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The reasoning ended without its close.
+    UnclosedThink = "unclosed-think",
+    /// The answer ended without its close.
+    UnclosedResponse = "unclosed-response",
+    /// A tools section ended without its close.
+    UnclosedTools = "unclosed-tools",
+    /// A call ended without its close.
+    UnclosedCall = "unclosed-call",
+    /// An argument or `json` block ended without its close.
+    UnclosedValue = "unclosed-value",
+    /// The opener of the channel that was just opened stood there once more.
+    RepeatedOpener = "repeated-opener",
+    /// A close of something that was not open.
+    OrphanClose = "orphan-close",
+    /// A known opener stood where it opens nothing.
+    MisplacedOpener = "misplaced-opener",
+    /// A tag ended without its `<|sep|>`.
+    MissingSeparator = "missing-separator",
+    /// A `<|sep|>` that ends no tag.
+    StraySeparator = "stray-separator",
+    /// Text stood outside the channels; it is content.
+    TextOutside = "text-outside",
+    /// Text stood in a tools section beside the values; it is dropped.
+    TextInTools = "text-in-tools",
+    /// A header inside a tools section could not be read.
+    UnreadableHeader = "unreadable-header",
+    /// A call without a name; it is dropped.
+    NamelessCall = "nameless-call",
+    /// A call of a tool that the request did not declare; it is passed on.
+    UndeclaredTool = "undeclared-tool",
+    /// A call has the same argument twice; both are passed on. Seen among the first 128 arguments of a call.
+    DuplicateKey = "duplicate-key",
+    /// A value that its type says is JSON is not; it goes out as a string.
+    NotJson = "not-json",
+    /// A value was too long to hold until its end; it goes out as a string.
+    ValueTooLong = "value-too-long",
+    /// A `json` block beside arguments or another block, or an argument beside a `json` block; it is dropped.
+    MixedForms = "mixed-forms",
+    /// A tools section or a call that the request did not ask for, or that stood outside the tools channel.
+    ToolsWithheld = "tools-withheld",
+    /// The stream ended inside a tag; what there was of it is dropped.
+    CutTag = "cut-tag",
+    /// Something followed the end of the message; it is dropped.
+    AfterEnd = "after-end",
+    /// Bytes that are no UTF-8 became U+FFFD.
+    InvalidUtf8 = "invalid-utf8",
+    /// Control ids were given whose text never came.
+    IdWithoutText = "id-without-text",
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

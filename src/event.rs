@@ -1,0 +1,389 @@
+//! What comes out: events that borrow from the input, their spans, and the sinks that take them.
+//!
+//! Every event carries the span of the input that it came from. The spans of all events follow each other without
+//! a gap and cover the whole input; an event that stands for no input (an implied end, a diagnostic) has an empty one.
+
+use std::ops::Range;
+
+use crate::diagnostic::Code;
+
+/// A channel of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// The reasoning.
+    Think,
+    /// The answer.
+    Response,
+    /// A section of tool calls.
+    Tools,
+}
+
+impl Channel {
+    /// The channel's name on the wire: `think`, `response` or `tools`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Channel::Think => "think",
+            Channel::Response => "response",
+            Channel::Tools => "tools",
+        }
+    }
+}
+
+/// The form of a call's argument, from the `type` attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueKind {
+    /// The body is the string itself. Also what a missing type means.
+    String,
+    /// A JSON number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// `null`.
+    Null,
+    /// A JSON object.
+    Object,
+    /// A JSON array.
+    Array,
+    /// A type that the format does not know: JSON if it is JSON, else a string.
+    Unknown,
+    /// A `json` block: the whole arguments, passed on verbatim.
+    Block,
+}
+
+impl ValueKind {
+    /// The kind that a `type` attribute names.
+    pub fn from_type(name: Option<&str>) -> ValueKind {
+        match name {
+            None | Some("string") => ValueKind::String,
+            Some("number") => ValueKind::Number,
+            Some("boolean") => ValueKind::Boolean,
+            Some("null") => ValueKind::Null,
+            Some("object") => ValueKind::Object,
+            Some("array") => ValueKind::Array,
+            Some(_) => ValueKind::Unknown,
+        }
+    }
+
+    /// The kind's name: a `type` of the wire, `unknown`, or `block`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ValueKind::String => "string",
+            ValueKind::Number => "number",
+            ValueKind::Boolean => "boolean",
+            ValueKind::Null => "null",
+            ValueKind::Object => "object",
+            ValueKind::Array => "array",
+            ValueKind::Unknown => "unknown",
+            ValueKind::Block => "block",
+        }
+    }
+}
+
+/// Where an event came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Bytes of the input, from the first push on. A marker that came as a token counts as its spelling.
+    pub bytes: Range<u64>,
+    /// Tokens of the input, where ids were given. Two events share a token whose text they share.
+    pub tokens: Option<Range<u64>>,
+}
+
+/// What the parser found. The `json` fragments of one call, concatenated in order, are its arguments; bytes once
+/// given are never revised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event<'a> {
+    /// A channel opens: by its tag, or (first event, empty span) because the prompt left it open.
+    Start(Channel),
+    /// Text of the reasoning. Never empty.
+    Reasoning(&'a str),
+    /// Text of the answer. Never empty.
+    Content(&'a str),
+    /// A call opens; its header is complete.
+    CallStart {
+        /// The call's ordinal in the message, from 0 on, without gaps.
+        call: usize,
+        /// The tool's name, entities decoded.
+        name: &'a str,
+    },
+    /// An argument opens.
+    ArgumentStart {
+        /// The call's ordinal.
+        call: usize,
+        /// The argument's name, entities decoded; none for a `json` block.
+        key: Option<&'a str>,
+        /// What the value is said to be.
+        kind: ValueKind,
+        /// The JSON before the value, such as `{"path":"`.
+        json: &'a str,
+    },
+    /// A part of an argument's value. Never empty.
+    Arguments {
+        /// The call's ordinal.
+        call: usize,
+        /// JSON, continuing what was given before.
+        json: &'a str,
+    },
+    /// An argument ends.
+    ArgumentEnd {
+        /// The call's ordinal.
+        call: usize,
+        /// The JSON after the value: `"` for a string, else empty.
+        json: &'a str,
+        /// Whether its own close ended it.
+        closed: bool,
+    },
+    /// A call ends.
+    CallEnd {
+        /// The call's ordinal.
+        call: usize,
+        /// The JSON that ends the arguments: `}`, `{}` or empty.
+        json: &'a str,
+        /// Whether the call is whole. The arguments of one that is not are an unterminated prefix: not to be run.
+        complete: bool,
+    },
+    /// A channel ends.
+    End(Channel),
+    /// Raw text of a tools section that the request did not ask for (see
+    /// [`Undeclared`](crate::Undeclared)).
+    Withheld(&'a str),
+    /// Raw markup that opens and closes nothing: message tags, white space between elements.
+    Markup(&'a str),
+    /// Raw input that is no part of the message: orphan tags, text between calls, what follows the end.
+    Dropped(&'a str),
+    /// The stream deviates from the format here. Holds no text of the model's.
+    Diagnostic(Code),
+}
+
+/// What a byte of the input was counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Text of the reasoning.
+    Reasoning,
+    /// Text of the answer.
+    Content,
+    /// Values of arguments.
+    Arguments,
+    /// Tags, and white space between elements.
+    Markup,
+    /// A tools section that was not asked for.
+    Withheld,
+    /// No part of the message.
+    Dropped,
+}
+
+impl Event<'_> {
+    /// What the bytes of the event's span count as.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Event::Reasoning(_) => Kind::Reasoning,
+            Event::Content(_) => Kind::Content,
+            Event::Arguments { .. } => Kind::Arguments,
+            Event::Withheld(_) => Kind::Withheld,
+            Event::Dropped(_) => Kind::Dropped,
+            Event::Start(_)
+            | Event::End(_)
+            | Event::CallStart { .. }
+            | Event::ArgumentStart { .. }
+            | Event::ArgumentEnd { .. }
+            | Event::CallEnd { .. }
+            | Event::Markup(_)
+            | Event::Diagnostic(_) => Kind::Markup,
+        }
+    }
+
+    /// The event's fragment of a call's arguments, with the call's ordinal.
+    pub const fn json(&self) -> Option<(usize, &str)> {
+        match self {
+            Event::ArgumentStart { call, json, .. }
+            | Event::Arguments { call, json }
+            | Event::ArgumentEnd { call, json, .. }
+            | Event::CallEnd { call, json, .. } => Some((*call, json)),
+            _ => None,
+        }
+    }
+
+    /// The same event with its own text.
+    pub fn to_owned(&self) -> OwnedEvent {
+        match *self {
+            Event::Start(channel) => OwnedEvent::Start(channel),
+            Event::Reasoning(text) => OwnedEvent::Reasoning(text.into()),
+            Event::Content(text) => OwnedEvent::Content(text.into()),
+            Event::CallStart { call, name } => OwnedEvent::CallStart {
+                call,
+                name: name.into(),
+            },
+            Event::ArgumentStart {
+                call,
+                key,
+                kind,
+                json,
+            } => OwnedEvent::ArgumentStart {
+                call,
+                key: key.map(Into::into),
+                kind,
+                json: json.into(),
+            },
+            Event::Arguments { call, json } => OwnedEvent::Arguments {
+                call,
+                json: json.into(),
+            },
+            Event::ArgumentEnd { call, json, closed } => OwnedEvent::ArgumentEnd {
+                call,
+                json: json.into(),
+                closed,
+            },
+            Event::CallEnd {
+                call,
+                json,
+                complete,
+            } => OwnedEvent::CallEnd {
+                call,
+                json: json.into(),
+                complete,
+            },
+            Event::End(channel) => OwnedEvent::End(channel),
+            Event::Withheld(text) => OwnedEvent::Withheld(text.into()),
+            Event::Markup(text) => OwnedEvent::Markup(text.into()),
+            Event::Dropped(text) => OwnedEvent::Dropped(text.into()),
+            Event::Diagnostic(code) => OwnedEvent::Diagnostic(code),
+        }
+    }
+}
+
+/// An [`Event`] that owns its text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "variants and fields are those of Event")]
+pub enum OwnedEvent {
+    Start(Channel),
+    Reasoning(String),
+    Content(String),
+    CallStart {
+        call: usize,
+        name: String,
+    },
+    ArgumentStart {
+        call: usize,
+        key: Option<String>,
+        kind: ValueKind,
+        json: String,
+    },
+    Arguments {
+        call: usize,
+        json: String,
+    },
+    ArgumentEnd {
+        call: usize,
+        json: String,
+        closed: bool,
+    },
+    CallEnd {
+        call: usize,
+        json: String,
+        complete: bool,
+    },
+    End(Channel),
+    Withheld(String),
+    Markup(String),
+    Dropped(String),
+    Diagnostic(Code),
+}
+
+impl OwnedEvent {
+    /// The event, borrowed.
+    pub fn as_event(&self) -> Event<'_> {
+        match self {
+            OwnedEvent::Start(channel) => Event::Start(*channel),
+            OwnedEvent::Reasoning(text) => Event::Reasoning(text),
+            OwnedEvent::Content(text) => Event::Content(text),
+            OwnedEvent::CallStart { call, name } => Event::CallStart { call: *call, name },
+            OwnedEvent::ArgumentStart {
+                call,
+                key,
+                kind,
+                json,
+            } => Event::ArgumentStart {
+                call: *call,
+                key: key.as_deref(),
+                kind: *kind,
+                json,
+            },
+            OwnedEvent::Arguments { call, json } => Event::Arguments { call: *call, json },
+            OwnedEvent::ArgumentEnd { call, json, closed } => Event::ArgumentEnd {
+                call: *call,
+                json,
+                closed: *closed,
+            },
+            OwnedEvent::CallEnd {
+                call,
+                json,
+                complete,
+            } => Event::CallEnd {
+                call: *call,
+                json,
+                complete: *complete,
+            },
+            OwnedEvent::End(channel) => Event::End(*channel),
+            OwnedEvent::Withheld(text) => Event::Withheld(text),
+            OwnedEvent::Markup(text) => Event::Markup(text),
+            OwnedEvent::Dropped(text) => Event::Dropped(text),
+            OwnedEvent::Diagnostic(code) => Event::Diagnostic(*code),
+        }
+    }
+
+    /// Appends `next` if both are parts of one text; gives it back otherwise.
+    fn append(&mut self, next: OwnedEvent) -> Result<(), OwnedEvent> {
+        match (self, next) {
+            (OwnedEvent::Reasoning(a), OwnedEvent::Reasoning(b))
+            | (OwnedEvent::Content(a), OwnedEvent::Content(b))
+            | (OwnedEvent::Withheld(a), OwnedEvent::Withheld(b))
+            | (OwnedEvent::Markup(a), OwnedEvent::Markup(b))
+            | (OwnedEvent::Dropped(a), OwnedEvent::Dropped(b)) => a.push_str(&b),
+            (
+                OwnedEvent::Arguments { json: a, .. },
+                OwnedEvent::Arguments { json: b, .. },
+            ) => a.push_str(&b),
+            (_, next) => return Err(next),
+        }
+        Ok(())
+    }
+}
+
+/// Events as one whole: parts of one text that follow each other are joined, so that the result no longer depends
+/// on how the stream was cut.
+pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(OwnedEvent, Span)> {
+    let mut whole: Vec<(OwnedEvent, Span)> = Vec::new();
+    for (event, span) in events {
+        let Some((last, reach)) = whole.last_mut() else {
+            whole.push((event, span));
+            continue;
+        };
+        match last.append(event) {
+            Ok(()) => {
+                reach.bytes.end = span.bytes.end;
+                if let (Some(reach), Some(tokens)) = (&mut reach.tokens, span.tokens) {
+                    reach.end = tokens.end;
+                }
+            }
+            Err(event) => whole.push((event, span)),
+        }
+    }
+    whole
+}
+
+/// Takes events as they come. A closure `FnMut(Event, Span)` is one; a `Vec<(OwnedEvent, Span)>` stores them.
+pub trait Sink {
+    /// Takes one event and the span of the input that it came from.
+    fn event(&mut self, event: Event<'_>, span: Span);
+}
+
+impl<F: FnMut(Event<'_>, Span)> Sink for F {
+    fn event(&mut self, event: Event<'_>, span: Span) {
+        self(event, span);
+    }
+}
+
+impl Sink for Vec<(OwnedEvent, Span)> {
+    fn event(&mut self, event: Event<'_>, span: Span) {
+        self.push((event.to_owned(), span));
+    }
+}
