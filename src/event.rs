@@ -88,6 +88,25 @@ pub struct Span {
     pub tokens: Option<Range<u64>>,
 }
 
+impl Span {
+    /// The empty span at its start.
+    pub(crate) fn start(&self) -> Span {
+        Span {
+            bytes: self.bytes.start..self.bytes.start,
+            tokens: self.tokens.as_ref().map(|tokens| tokens.start..tokens.start),
+        }
+    }
+
+    /// Takes in the span that follows.
+    pub(crate) fn extend(&mut self, next: &Span) {
+        self.bytes.end = next.bytes.end;
+        match (&mut self.tokens, &next.tokens) {
+            (Some(tokens), Some(next)) => tokens.end = next.end,
+            (tokens, _) => tokens.clone_from(&next.tokens),
+        }
+    }
+}
+
 /// What the parser found. The `json` fragments of one call, concatenated in order, are its arguments; bytes once
 /// given are never revised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -208,39 +227,13 @@ impl Event<'_> {
             Event::Start(channel) => OwnedEvent::Start(channel),
             Event::Reasoning(text) => OwnedEvent::Reasoning(text.into()),
             Event::Content(text) => OwnedEvent::Content(text.into()),
-            Event::CallStart { call, name } => OwnedEvent::CallStart {
-                call,
-                name: name.into(),
-            },
-            Event::ArgumentStart {
-                call,
-                key,
-                kind,
-                json,
-            } => OwnedEvent::ArgumentStart {
-                call,
-                key: key.map(Into::into),
-                kind,
-                json: json.into(),
-            },
-            Event::Arguments { call, json } => OwnedEvent::Arguments {
-                call,
-                json: json.into(),
-            },
-            Event::ArgumentEnd { call, json, closed } => OwnedEvent::ArgumentEnd {
-                call,
-                json: json.into(),
-                closed,
-            },
-            Event::CallEnd {
-                call,
-                json,
-                complete,
-            } => OwnedEvent::CallEnd {
-                call,
-                json: json.into(),
-                complete,
-            },
+            Event::CallStart { call, name } => OwnedEvent::CallStart { call, name: name.into() },
+            Event::ArgumentStart { call, key, kind, json } => {
+                OwnedEvent::ArgumentStart { call, key: key.map(Into::into), kind, json: json.into() }
+            }
+            Event::Arguments { call, json } => OwnedEvent::Arguments { call, json: json.into() },
+            Event::ArgumentEnd { call, json, closed } => OwnedEvent::ArgumentEnd { call, json: json.into(), closed },
+            Event::CallEnd { call, json, complete } => OwnedEvent::CallEnd { call, json: json.into(), complete },
             Event::End(channel) => OwnedEvent::End(channel),
             Event::Withheld(text) => OwnedEvent::Withheld(text.into()),
             Event::Markup(text) => OwnedEvent::Markup(text.into()),
@@ -257,30 +250,11 @@ pub enum OwnedEvent {
     Start(Channel),
     Reasoning(String),
     Content(String),
-    CallStart {
-        call: usize,
-        name: String,
-    },
-    ArgumentStart {
-        call: usize,
-        key: Option<String>,
-        kind: ValueKind,
-        json: String,
-    },
-    Arguments {
-        call: usize,
-        json: String,
-    },
-    ArgumentEnd {
-        call: usize,
-        json: String,
-        closed: bool,
-    },
-    CallEnd {
-        call: usize,
-        json: String,
-        complete: bool,
-    },
+    CallStart { call: usize, name: String },
+    ArgumentStart { call: usize, key: Option<String>, kind: ValueKind, json: String },
+    Arguments { call: usize, json: String },
+    ArgumentEnd { call: usize, json: String, closed: bool },
+    CallEnd { call: usize, json: String, complete: bool },
     End(Channel),
     Withheld(String),
     Markup(String),
@@ -296,32 +270,12 @@ impl OwnedEvent {
             OwnedEvent::Reasoning(text) => Event::Reasoning(text),
             OwnedEvent::Content(text) => Event::Content(text),
             OwnedEvent::CallStart { call, name } => Event::CallStart { call: *call, name },
-            OwnedEvent::ArgumentStart {
-                call,
-                key,
-                kind,
-                json,
-            } => Event::ArgumentStart {
-                call: *call,
-                key: key.as_deref(),
-                kind: *kind,
-                json,
-            },
+            OwnedEvent::ArgumentStart { call, key, kind, json } => {
+                Event::ArgumentStart { call: *call, key: key.as_deref(), kind: *kind, json }
+            }
             OwnedEvent::Arguments { call, json } => Event::Arguments { call: *call, json },
-            OwnedEvent::ArgumentEnd { call, json, closed } => Event::ArgumentEnd {
-                call: *call,
-                json,
-                closed: *closed,
-            },
-            OwnedEvent::CallEnd {
-                call,
-                json,
-                complete,
-            } => Event::CallEnd {
-                call: *call,
-                json,
-                complete: *complete,
-            },
+            OwnedEvent::ArgumentEnd { call, json, closed } => Event::ArgumentEnd { call: *call, json, closed: *closed },
+            OwnedEvent::CallEnd { call, json, complete } => Event::CallEnd { call: *call, json, complete: *complete },
             OwnedEvent::End(channel) => Event::End(*channel),
             OwnedEvent::Withheld(text) => Event::Withheld(text),
             OwnedEvent::Markup(text) => Event::Markup(text),
@@ -338,10 +292,7 @@ impl OwnedEvent {
             | (OwnedEvent::Withheld(a), OwnedEvent::Withheld(b))
             | (OwnedEvent::Markup(a), OwnedEvent::Markup(b))
             | (OwnedEvent::Dropped(a), OwnedEvent::Dropped(b)) => a.push_str(&b),
-            (
-                OwnedEvent::Arguments { json: a, .. },
-                OwnedEvent::Arguments { json: b, .. },
-            ) => a.push_str(&b),
+            (OwnedEvent::Arguments { json: a, .. }, OwnedEvent::Arguments { json: b, .. }) => a.push_str(&b),
             (_, next) => return Err(next),
         }
         Ok(())
@@ -358,12 +309,7 @@ pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(Ow
             continue;
         };
         match last.append(event) {
-            Ok(()) => {
-                reach.bytes.end = span.bytes.end;
-                if let (Some(reach), Some(tokens)) = (&mut reach.tokens, span.tokens) {
-                    reach.end = tokens.end;
-                }
-            }
+            Ok(()) => reach.extend(&span),
             Err(event) => whole.push((event, span)),
         }
     }

@@ -1,14 +1,23 @@
 //! Streaming parser for what Moonshot's Kimi K3 generates.
-#![doc = ""]
 
+mod call;
 mod diagnostic;
 mod event;
+mod header;
+mod ids;
+mod json;
+mod machine;
 mod marker;
 mod parser;
+mod report;
 mod request;
+mod scan;
+mod tag;
+mod utf8;
 
 pub use diagnostic::Code;
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
-pub use parser::{Bytes, Parser, Report, StateError, parse};
+pub use parser::{Parser, StateError, parse};
+pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};

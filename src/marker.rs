@@ -19,10 +19,6 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// The control tokens that are recognised by their spelling.
-    pub(crate) const SPELLED: [Marker; 4] =
-        [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
-
     /// The token's spelling in generated text.
     pub const fn spelling(self) -> &'static str {
         match self {

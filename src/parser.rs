@@ -1,105 +1,309 @@
-//! Skeleton; being written.
-#![expect(missing_docs, unused_variables, clippy::unimplemented)]
+//! The parser: inputs of every kind -> scan -> machine -> sink.
+//!
+//! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids and
+//! machine hold; this file only leads one to the next.
 
 use crate::diagnostic::Code;
 use crate::event::{Channel, OwnedEvent, Sink, Span};
+use crate::ids::Ids;
+use crate::machine::{Machine, Origin};
 use crate::marker::Marker;
+use crate::report::Report;
 use crate::request::Request;
+use crate::scan::{Piece, Scanner};
+use crate::utf8::Decoder;
 
-/// The parser was used in a way that the caller must mend.
+/// The parser was used in a way that its caller must mend. What a model generates never causes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// Input or a second finish after `finish`.
+    /// Input, or a second finish, after [`Parser::finish`].
     #[error("the stream is finished: reset the parser before it takes another")]
     Finished,
 }
 
-/// How many bytes (or tokens) of the input went where. `input` is the sum of the others.
+/// What tells structure from text in an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes {
-    pub input: u64,
-    pub reasoning: u64,
-    pub content: u64,
-    pub arguments: u64,
-    pub markup: u64,
-    pub withheld: u64,
-    pub dropped: u64,
+enum Source {
+    /// Nothing but the spelling.
+    #[default]
+    Text,
+    /// The caller.
+    Pieces,
+    /// Token ids.
+    Ids,
 }
 
-/// What the parser did so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Report {
-    /// Input bytes whose fate is decided, by kind.
-    pub bytes: Bytes,
-    /// The same for tokens, where ids were given.
-    pub tokens: Option<Bytes>,
-    /// Invalid UTF-8 sequences that became U+FFFD.
-    pub replaced: u64,
-    /// Bytes that lexing looked at: at most twice the input.
-    pub examined: u64,
-    /// (code, how often, byte offset of the first) for each code that occurred.
-    pub diagnostics: Vec<(Code, u64, u64)>,
+/// Parses one stream, as it is generated. One parser a choice.
+///
+/// * **Input**, any of these, as often as there is some: [`push`](Self::push) and [`push_bytes`](Self::push_bytes) take
+///   text in which markers are recognised by their spelling, and the follow rule tells quoted ones from real ones as far
+///   as text can; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
+///   [`push_text`](Self::push_text) and [`push_marker`](Self::push_marker) know it from the tokens, at every level.
+/// * **End**: [`finish`](Self::finish), once. Nothing that was pushed is lost, however the stream ended.
+/// * **Looking on**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
+/// * **Reuse**: [`reset`](Self::reset).
+///
+/// ```
+/// use kimi_xtml::{Channel, Event, Parser, Request, Span};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Think));
+/// let mut said = String::new();
+/// let mut sink = |event: Event<'_>, _: Span| match event {
+///     Event::Reasoning(text) => said += &format!("[{text}]"),
+///     Event::Content(text) => said += text,
+///     _ => {}
+/// };
+/// for delta in ["Sum", " it.<|clo", "se|>think<|sep|><|open|>resp", "onse<|sep|>1 <", " 2"] {
+///     parser.push(delta, &mut sink)?;
+/// }
+/// assert_eq!(parser.finish("length", &mut sink)?, "length");
+/// assert_eq!(said, "[Sum][ it.]1 < 2");
+/// # Ok::<(), kimi_xtml::StateError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Parser {
+    decoder: Decoder,
+    scanner: Scanner,
+    ids: Ids,
+    machine: Machine,
+    source: Source,
+    started: bool,
+    finished: bool,
 }
-
-pub struct Parser {}
 
 impl Parser {
+    /// A parser for one stream of this request.
     pub fn new(request: Request) -> Self {
-        unimplemented!()
+        Parser { machine: Machine::new(request), ..Parser::default() }
     }
-    /// Text that may contain markers.
+
+    /// Takes text that may contain markers, cut anywhere.
+    ///
+    /// # Errors
+    /// [`StateError::Finished`] after [`finish`](Self::finish), as for every input.
     pub fn push(&mut self, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Text, sink)?;
+        self.replace_partial(sink);
+        self.spelled(text, sink);
+        Ok(())
     }
-    /// The same, UTF-8 cut anywhere; invalid sequences become U+FFFD.
+
+    /// Takes what [`push`](Self::push) takes as bytes, UTF-8 cut anywhere. Each invalid sequence becomes U+FFFD and is
+    /// counted in the report.
     pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Text, sink)?;
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.decode(bytes, |decoded| self.decoded(decoded, sink));
+        self.decoder = decoder;
+        Ok(())
     }
-    /// Text that is never structure.
+
+    /// Takes text that is never structure, whatever it spells.
     pub fn push_text(&mut self, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Pieces, sink)?;
+        self.machine.ledger.receive(text);
+        self.quoted(text, sink);
+        Ok(())
     }
-    /// A control token.
+
+    /// Takes a control token. It counts as its spelling in spans and in the report.
     pub fn push_marker(&mut self, marker: Marker, sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Pieces, sink)?;
+        self.machine.ledger.receive(marker.spelling());
+        self.flush(sink);
+        self.machine.marker(marker, marker.spelling(), Origin::Known, sink);
+        Ok(())
     }
-    /// One token: a control id is a marker, any other token's text is never structure.
+
+    /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure. The
+    /// text of a token may be empty and come with a later one.
     pub fn push_token(&mut self, id: u32, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Pieces, sink)?;
+        let ledger = &mut self.machine.ledger;
+        let number = ledger.receive_tokens(1);
+        let marker = Marker::from_id(id);
+        let text = if let Some(marker) = marker { marker.spelling() } else { text };
+        ledger.receive(text);
+        ledger.cover(ledger.received(), number + 1);
+        match marker {
+            Some(marker) => {
+                self.flush(sink);
+                self.machine.marker(marker, text, Origin::Known, sink);
+            }
+            None => self.quoted(text, sink),
+        }
+        Ok(())
     }
-    /// One delta's text and the ids; ids may run ahead of the text.
+
+    /// Takes the text of one delta and its ids: control ids tell which spelled markers are real. The ids may run ahead of
+    /// the text by what a detokenizer holds back, and never lag behind it.
+    ///
+    /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, or if the delta has one token;
+    /// [`push_token`](Self::push_token) is exact for any tokens.
     pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut impl Sink) -> Result<(), StateError> {
-        unimplemented!()
+        self.begin(Source::Ids, sink)?;
+        let Parser { scanner, ids: coming, machine, .. } = self;
+        coming.receive(machine.ledger.receive_tokens(ids.len()), ids);
+        let mut end = machine.ledger.received() - scanner.prefix().len() as u64;
+        machine.ledger.receive(text);
+        machine.ledger.examined += text.len() as u64;
+        scanner.scan(text, |piece| match piece {
+            Piece::Text(text) => {
+                end += text.len() as u64;
+                machine.ledger.cover(end, coming.before_next());
+                machine.text(text, sink);
+            }
+            Piece::Marker(marker) => {
+                let spelling = marker.spelling();
+                end += spelling.len() as u64;
+                let number = coming.spelled(marker);
+                machine.ledger.cover(end, number.map_or_else(|| coming.before_next(), |number| number + 1));
+                let origin = if number.is_some() { Origin::Known } else { Origin::Quoted };
+                machine.marker(marker, spelling, origin, sink);
+            }
+        });
+        Ok(())
     }
-    /// Ends the stream. Gives the finish reason: the engine's unchanged, but `stop` becomes `tool_calls` if a
-    /// complete call exists.
+
+    /// Ends the stream: held text is delivered, what is open ends as incomplete. Gives the finish reason: the engine's own
+    /// `reason` unchanged, but `stop` becomes `tool_calls` if a call is complete.
+    ///
+    /// # Errors
+    /// [`StateError::Finished`] if it was called before.
     pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut impl Sink) -> Result<&'r str, StateError> {
-        unimplemented!()
+        self.begin(self.source, sink)?;
+        self.replace_partial(sink);
+        self.flush(sink);
+        while let Some(marker) = self.ids.unspelled() {
+            // An engine may leave the text of the end away.
+            if matches!(marker, Marker::EndOfMsg | Marker::Eos) {
+                self.machine.marker(marker, "", Origin::Known, sink);
+            } else {
+                let ledger = &mut self.machine.ledger;
+                ledger.note(Code::IdWithoutText, ledger.at());
+            }
+        }
+        self.machine.finish(sink);
+        self.machine.ledger.finish();
+        self.finished = true;
+        let calls = self.machine.call.complete;
+        Ok(if reason == "stop" && calls > 0 { "tool_calls" } else { reason })
     }
-    /// Makes the parser new for another stream; keeps its allocations.
+
+    /// Makes the parser as new for another stream; it keeps its allocations.
     pub fn reset(&mut self, request: Request) {
-        unimplemented!()
+        self.machine.reset(request);
+        self.ids.reset();
+        *self = Parser {
+            ids: std::mem::take(&mut self.ids),
+            machine: std::mem::take(&mut self.machine),
+            ..Parser::default()
+        };
     }
+
+    /// What the parser did so far.
     pub fn report(&self) -> Report {
-        unimplemented!()
+        self.machine.ledger.report()
     }
-    /// The text that was pushed and is not decided yet (for inspection), at most 16 KiB and a value.
-    pub fn held(&self) -> String {
-        unimplemented!()
-    }
-    /// Where the stream stands: none outside the channels.
+
+    /// The channel that is open now.
     pub fn channel(&self) -> Option<Channel> {
-        unimplemented!()
+        if self.started { self.machine.channel() } else { self.machine.request.opened }
+    }
+
+    /// The text that came in and did not go out: what may become a marker or a tag, and a value whose end decides its
+    /// form. For debugging; it is copied.
+    pub fn held(&self) -> String {
+        [self.machine.call.held(), self.machine.held(), self.scanner.prefix()].concat()
+    }
+
+    /// What comes before every input.
+    fn begin(&mut self, source: Source, sink: &mut impl Sink) -> Result<(), StateError> {
+        if self.finished {
+            return Err(StateError::Finished);
+        }
+        if !self.started {
+            self.started = true;
+            self.machine.start(sink);
+        }
+        if self.source != source {
+            self.replace_partial(sink);
+            self.flush(sink);
+            self.source = source;
+        }
+        Ok(())
+    }
+
+    fn spelled(&mut self, text: &str, sink: &mut impl Sink) {
+        let machine = &mut self.machine;
+        machine.ledger.receive(text);
+        machine.ledger.examined += text.len() as u64;
+        self.scanner.scan(text, |piece| match piece {
+            Piece::Text(text) => machine.text(text, sink),
+            Piece::Marker(marker) => machine.marker(marker, marker.spelling(), Origin::Spelled, sink),
+        });
+    }
+
+    fn quoted(&mut self, text: &str, sink: &mut impl Sink) {
+        let machine = &mut self.machine;
+        if machine.listens() {
+            machine.ledger.examined += text.len() as u64;
+            self.scanner.scan(text, |piece| match piece {
+                Piece::Text(text) => machine.text(text, sink),
+                Piece::Marker(marker) => machine.marker(marker, marker.spelling(), Origin::Quoted, sink),
+            });
+        } else if !text.is_empty() {
+            self.machine.text(text, sink);
+        }
+        if !self.machine.listens() {
+            self.flush(sink);
+        }
+    }
+
+    fn decoded(&mut self, decoded: Result<&str, usize>, sink: &mut impl Sink) {
+        match decoded {
+            Ok(text) => self.spelled(text, sink),
+            Err(raw) => {
+                self.machine.ledger.receive_replacement(raw);
+                self.flush(sink);
+                self.machine.text("\u{fffd}", sink);
+            }
+        }
+    }
+
+    /// A character that was cut never became whole.
+    fn replace_partial(&mut self, sink: &mut impl Sink) {
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.flush(|decoded| self.decoded(decoded, sink));
+        self.decoder = decoder;
+    }
+
+    /// The beginning of a marker that the scanner holds is text.
+    fn flush(&mut self, sink: &mut impl Sink) {
+        let machine = &mut self.machine;
+        self.scanner.flush(|piece| {
+            if let Piece::Text(text) = piece {
+                machine.text(text, sink);
+            }
+        });
     }
 }
 
-/// Parses a whole text: push + finish("stop").
+/// Parses a whole text: the events of push and finish, parts of one text joined.
+///
+/// ```
+/// use kimi_xtml::{OwnedEvent, Request, parse};
+///
+/// let events = parse("plain <text>", Request::new());
+/// assert_eq!(events[0].0, OwnedEvent::Content("plain <text>".into()));
+/// assert_eq!(events[0].1.bytes, 0..12);
+/// ```
 pub fn parse(text: &str, request: Request) -> Vec<(OwnedEvent, Span)> {
     let mut events = Vec::new();
     let mut parser = Parser::new(request);
+    // A new parser is not finished: neither can fail.
     let _ = parser.push(text, &mut events);
     let _ = parser.finish("stop", &mut events);
-    events
+    crate::event::coalesce(events)
 }

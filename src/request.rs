@@ -144,9 +144,7 @@ impl Request {
 pub fn opened_by_prompt(prompt: &str) -> Option<Channel> {
     let (before, tag) = prompt.rsplit_once(Marker::Open.spelling())?;
     let (name, after) = tag.split_once(Marker::Sep.spelling())?;
-    let closed = [Marker::Close, Marker::EndOfMsg]
-        .iter()
-        .any(|marker| after.contains(marker.spelling()));
+    let closed = [Marker::Close, Marker::EndOfMsg].iter().any(|marker| after.contains(marker.spelling()));
     let _ = before;
     match name.trim() {
         _ if closed => None,
@@ -169,12 +167,9 @@ pub fn opened_by_prompt_ids(ids: &[u32]) -> Option<Channel> {
     let tag = ids.iter().rposition(|&id| id == Marker::Open.id())?;
     let rest = &ids[tag + 1..];
     let sep = rest.iter().position(|&id| id == Marker::Sep.id())?;
-    let closed = rest[sep..].iter().any(|&id| {
-        matches!(
-            Marker::from_id(id),
-            Some(Marker::Close | Marker::EndOfMsg | Marker::Eos)
-        )
-    });
+    let closed = rest[sep..]
+        .iter()
+        .any(|&id| matches!(Marker::from_id(id), Some(Marker::Close | Marker::EndOfMsg | Marker::Eos)));
     match rest[..sep] {
         _ if closed => None,
         [THINK] => Some(Channel::Think),

@@ -1,0 +1,303 @@
+//! A call's arguments -> fragments of their JSON.
+//!
+//! In: argument headers, text of values, ends. Out: events whose fragments, concatenated, are the arguments. Held: a
+//! value that is no string, until its end tells whether it is JSON; hashes of the first keys.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::diagnostic::Code;
+use crate::event::{Event, Kind, Sink, Span, ValueKind};
+use crate::json::{self, Validator};
+use crate::report::Ledger;
+
+/// Where events go: each takes the next bytes of the input as its span.
+pub(crate) struct Out<'a, S> {
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) sink: &'a mut S,
+}
+
+impl<S: Sink> Out<'_, S> {
+    /// Gives an event for the next `len` bytes of the input.
+    pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
+        let span = self.ledger.take(len, event.kind());
+        self.sink.event(event, span);
+    }
+
+    /// Gives raw text as an event, unless it is empty.
+    pub(crate) fn text<'t>(&mut self, event: fn(&'t str) -> Event<'t>, text: &'t str) {
+        if !text.is_empty() {
+            self.event(event(text), text.len());
+        }
+    }
+
+    /// Tells of a deviation at the next byte.
+    pub(crate) fn diagnose(&mut self, code: Code) {
+        self.ledger.note(code, self.ledger.at());
+        self.event(Event::Diagnostic(code), 0);
+    }
+}
+
+/// Keys of a call that are compared with later ones.
+const KEYS: usize = 128;
+
+/// What a call consists of; the first argument or block decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Empty,
+    Arguments,
+    Block,
+}
+
+/// How a value's text goes out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    /// Escaped, as it arrives.
+    #[default]
+    Escape,
+    /// Held to its end.
+    Hold,
+    /// As it arrives, while it can be JSON.
+    Stream,
+    /// As it arrives.
+    Verbatim,
+    /// Not at all.
+    Drop,
+}
+
+/// Why something ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Its own close.
+    Closed,
+    /// For a value: the next argument.
+    Next,
+    /// What surrounds it goes on or ends.
+    Cut,
+    /// The stream's end.
+    Finish,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    ordinal: usize,
+    /// Calls so far that are whole.
+    pub(crate) complete: usize,
+    /// Whether it counts; a call without a name does not.
+    pub(crate) live: bool,
+    form: Form,
+    /// Whether the last argument was ended by its own close.
+    closed: bool,
+    /// Whether an opener could not be read, or a value went out that turned out to be no JSON.
+    broken: bool,
+    /// Whether nothing more of the arguments can go out.
+    spoilt: bool,
+    keys: Vec<u64>,
+    mode: Mode,
+    held: String,
+    held_span: Span,
+    validator: Validator,
+    scratch: String,
+}
+
+impl Call {
+    /// A call opens.
+    pub(crate) fn start<S: Sink>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
+        (self.form, self.closed, self.broken, self.spoilt) = (Form::Empty, false, false, false);
+        self.keys.clear();
+        self.live = !name.is_empty();
+        if self.live {
+            let call = self.ordinal;
+            out.event(Event::CallStart { call, name }, raw.len());
+        } else {
+            out.diagnose(Code::NamelessCall);
+            out.text(Event::Dropped, raw);
+        }
+    }
+
+    /// An opener in the call could not be read: it never is complete.
+    pub(crate) fn spoil(&mut self) {
+        self.broken = true;
+    }
+
+    /// Whether text of the open value goes nowhere.
+    pub(crate) fn drops_value(&self) -> bool {
+        self.mode == Mode::Drop
+    }
+
+    /// An argument opens, or a block if it has no key.
+    pub(crate) fn start_value<S: Sink>(
+        &mut self,
+        key: Option<&str>,
+        kind: ValueKind,
+        stream_json: bool,
+        raw: &str,
+        out: &mut Out<'_, S>,
+    ) {
+        let form = if key.is_some() { Form::Arguments } else { Form::Block };
+        let mixed = self.form != Form::Empty && (form == Form::Block || self.form == Form::Block);
+        if mixed || self.spoilt {
+            if !self.spoilt {
+                out.diagnose(Code::MixedForms);
+            }
+            self.mode = Mode::Drop;
+            return out.text(Event::Dropped, raw);
+        }
+        self.mode = match kind {
+            ValueKind::String => Mode::Escape,
+            ValueKind::Block => Mode::Verbatim,
+            ValueKind::Object | ValueKind::Array if stream_json => Mode::Stream,
+            _ => Mode::Hold,
+        };
+        self.validator.reset();
+        self.scratch.clear();
+        if let Some(key) = key {
+            if self.is_duplicate(key) {
+                out.diagnose(Code::DuplicateKey);
+            }
+            self.scratch.push_str(if self.form == Form::Empty { "{\"" } else { ",\"" });
+            json::escape_into(key, &mut self.scratch);
+            self.scratch.push_str(if self.mode == Mode::Escape { "\":\"" } else { "\":" });
+        }
+        self.form = form;
+        let (call, json) = (self.ordinal, &self.scratch);
+        out.event(Event::ArgumentStart { call, key, kind, json }, raw.len());
+    }
+
+    fn is_duplicate(&mut self, key: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let hash = hasher.finish();
+        let duplicate = self.keys.contains(&hash);
+        if !duplicate && self.keys.len() < KEYS {
+            self.keys.push(hash);
+        }
+        duplicate
+    }
+
+    /// Text of the open value.
+    pub(crate) fn value<S: Sink>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
+        let call = self.ordinal;
+        match self.mode {
+            Mode::Escape => json::escape(text, &mut self.scratch, |json, len| {
+                out.event(Event::Arguments { call, json }, len);
+            }),
+            Mode::Verbatim => out.event(Event::Arguments { call, json: text }, text.len()),
+            Mode::Stream => {
+                let (json, rest) = text.split_at(self.validator.feed(text.as_bytes()));
+                if !json.is_empty() {
+                    out.event(Event::Arguments { call, json }, json.len());
+                }
+                if !rest.is_empty() {
+                    self.give_up(out);
+                    out.text(Event::Dropped, rest);
+                }
+            }
+            Mode::Hold => {
+                let span = out.ledger.take(text.len(), Kind::Arguments);
+                if self.held.is_empty() {
+                    self.held_span = span;
+                } else {
+                    self.held_span.extend(&span);
+                }
+                self.held.push_str(text);
+                if self.held.len() > limit {
+                    self.mode = Mode::Escape;
+                    self.give_as_string(Code::ValueTooLong, out);
+                }
+            }
+            Mode::Drop => out.text(Event::Dropped, text),
+        }
+    }
+
+    /// What went out is no JSON: nothing more of this call's arguments can.
+    fn give_up<S: Sink>(&mut self, out: &mut Out<'_, S>) {
+        out.diagnose(Code::NotJson);
+        (self.broken, self.spoilt, self.mode) = (true, true, Mode::Drop);
+    }
+
+    /// Gives the held value as the beginning of a string, and tells why.
+    fn give_as_string<S: Sink>(&mut self, code: Code, out: &mut Out<'_, S>) {
+        let mut span = std::mem::take(&mut self.held_span);
+        let start = span.start();
+        out.ledger.note(code, start.bytes.start);
+        out.sink.event(Event::Diagnostic(code), start);
+        self.scratch.clear();
+        self.scratch.push('"');
+        json::escape_into(&self.held, &mut self.scratch);
+        self.held.clear();
+        let (call, json) = (self.ordinal, self.scratch.as_str());
+        out.sink.event(Event::Arguments { call, json }, std::mem::take(&mut span));
+    }
+
+    /// The open value ends.
+    pub(crate) fn end_value<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+        let call = self.ordinal;
+        let closed = cause == Cause::Closed;
+        let whole = closed || cause == Cause::Next;
+        let mut json = if whole && self.mode == Mode::Escape { "\"" } else { "" };
+        if self.mode == Mode::Hold {
+            if whole && !json::is_json(&self.held) {
+                json = if self.held.is_empty() { "\"\"" } else { "\"" };
+                if self.held.is_empty() {
+                    out.diagnose(Code::NotJson);
+                } else {
+                    self.give_as_string(Code::NotJson, out);
+                }
+            } else if !self.held.is_empty() {
+                let span = std::mem::take(&mut self.held_span);
+                out.sink.event(Event::Arguments { call, json: &self.held }, span);
+                self.held.clear();
+            }
+        }
+        if self.mode == Mode::Stream && whole && !self.validator.is_whole() {
+            self.give_up(out);
+        }
+        if !closed {
+            out.diagnose(Code::UnclosedValue);
+        }
+        self.closed = closed;
+        out.event(Event::ArgumentEnd { call, json, closed }, raw.len());
+    }
+
+    /// The call ends.
+    pub(crate) fn end<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+        let complete = !self.broken
+            && match (cause, self.form) {
+                (Cause::Finish, _) => false,
+                (Cause::Closed, Form::Empty) => true,
+                (_, Form::Empty) => false,
+                _ => self.closed,
+            };
+        let json = match self.form {
+            _ if !complete => "",
+            Form::Empty => "{}",
+            Form::Arguments => "}",
+            Form::Block => "",
+        };
+        if cause != Cause::Closed {
+            out.diagnose(Code::UnclosedCall);
+        }
+        let call = self.ordinal;
+        self.ordinal += 1;
+        self.complete += usize::from(complete);
+        out.event(Event::CallEnd { call, json, complete }, raw.len());
+    }
+
+    /// The text of the open value that has not gone out.
+    pub(crate) fn held(&self) -> &str {
+        &self.held
+    }
+
+    /// Forgets everything but the allocations.
+    pub(crate) fn reset(&mut self) {
+        let mut validator = std::mem::take(&mut self.validator);
+        validator.reset();
+        let [mut held, mut scratch] = [std::mem::take(&mut self.held), std::mem::take(&mut self.scratch)];
+        let mut keys = std::mem::take(&mut self.keys);
+        held.clear();
+        scratch.clear();
+        keys.clear();
+        *self = Call { held, scratch, keys, validator, ..Call::default() };
+    }
+}

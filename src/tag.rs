@@ -1,0 +1,245 @@
+//! Tags while they arrive, and what may follow them.
+//!
+//! In: the text behind an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
+//! the tag has come; the machine keeps its bytes.
+
+use crate::event::Channel;
+use crate::header;
+use crate::marker::Marker;
+
+/// The names that tags have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    Think,
+    Response,
+    Tools,
+    Call,
+    Argument,
+    Json,
+    Message,
+}
+
+impl Name {
+    pub(crate) const ALL: [Name; 7] =
+        [Name::Think, Name::Response, Name::Tools, Name::Call, Name::Argument, Name::Json, Name::Message];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Name::Think => "think",
+            Name::Response => "response",
+            Name::Tools => "tools",
+            Name::Call => "call",
+            Name::Argument => "argument",
+            Name::Json => "json",
+            Name::Message => "message",
+        }
+    }
+}
+
+impl From<Channel> for Name {
+    fn from(channel: Channel) -> Self {
+        match channel {
+            Channel::Think => Name::Think,
+            Channel::Response => Name::Response,
+            Channel::Tools => Name::Tools,
+        }
+    }
+}
+
+/// What one tag, read whole, says. The end of the message counts as a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Open(Name),
+    Close(Name),
+    EndOfMsg,
+}
+
+/// A set of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Names(u8);
+
+impl Names {
+    pub(crate) const NONE: Names = Names(0);
+    pub(crate) const ALL: Names = Names(0x7f);
+
+    pub(crate) const fn of(names: &[Name]) -> Names {
+        let mut set = 0;
+        let mut at = 0;
+        while at < names.len() {
+            set |= 1 << names[at] as u8;
+            at += 1;
+        }
+        Names(set)
+    }
+
+    pub(crate) const fn and(self, other: Names) -> Names {
+        Names(self.0 & other.0)
+    }
+
+    pub(crate) const fn without(self, name: Name) -> Names {
+        Names(self.0 & !(1 << name as u8))
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Name> {
+        Name::ALL.into_iter().filter(move |&name| self.0 >> name as u8 & 1 == 1)
+    }
+}
+
+/// White space of one run that is looked past, in bytes.
+pub(crate) const BLANKS: usize = 256;
+/// Bytes that a tag may have before the control token that ends it.
+const HEADER: usize = 16 << 10;
+
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// So many blanks before the name.
+    Before(usize),
+    /// So many bytes of the name.
+    Name(usize),
+    /// So many blanks behind the name.
+    After(usize),
+    /// The attributes, which begin at this byte of the tag.
+    Attributes(usize),
+}
+
+/// A tag that has begun: its marker is read, its end is not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenTag {
+    pub(crate) marker: Marker,
+    /// The names that it can still have.
+    names: Names,
+    part: Part,
+    /// Its bytes so far.
+    len: usize,
+}
+
+impl OpenTag {
+    pub(crate) fn new(marker: Marker) -> Self {
+        OpenTag { marker, names: Names::ALL, part: Part::Before(0), len: marker.spelling().len() }
+    }
+
+    /// Reads on. Gives whether it can still become a tag; counts the bytes that it looked at.
+    pub(crate) fn feed(&mut self, text: &[u8], examined: &mut u64) -> bool {
+        for (at, &byte) in text.iter().enumerate() {
+            let blank = header::is_blank(byte);
+            self.part = match self.part {
+                Part::Before(blanks) if blank => Part::Before(blanks + 1),
+                Part::Before(_) => self.narrow(0, byte),
+                Part::Name(len) if !blank => self.narrow(len, byte),
+                Part::Name(_) if self.name().is_none() => return false,
+                Part::Name(_) if self.has_attributes() => Part::Attributes(self.len + at),
+                Part::Name(_) => Part::After(1),
+                Part::After(blanks) if blank => Part::After(blanks + 1),
+                Part::After(_) => return false,
+                Part::Attributes(_) => break,
+            };
+            *examined += 1;
+            match self.part {
+                Part::Before(blanks) | Part::After(blanks) if blanks > BLANKS => return false,
+                Part::Name(_) if self.names.is_empty() => return false,
+                _ => {}
+            }
+        }
+        self.len += text.len();
+        self.len <= HEADER
+    }
+
+    /// Keeps the names whose byte number `len` this is.
+    fn narrow(&mut self, len: usize, byte: u8) -> Part {
+        for name in self.names.iter() {
+            if name.as_str().as_bytes().get(len) != Some(&byte) {
+                self.names = self.names.without(name);
+            }
+        }
+        Part::Name(len + 1)
+    }
+
+    fn has_attributes(&self) -> bool {
+        const WITH: Names = Names::of(&[Name::Call, Name::Argument, Name::Json, Name::Message]);
+        self.marker == Marker::Open && !self.names.and(WITH).is_empty()
+    }
+
+    /// The names that it can still have.
+    pub(crate) fn names(&self) -> Names {
+        self.names
+    }
+
+    /// Its name, if that is whole.
+    pub(crate) fn name(&self) -> Option<Name> {
+        let name = self.names.iter().next()?;
+        match self.part {
+            Part::Before(_) => None,
+            Part::Name(len) => (len == name.as_str().len()).then_some(name),
+            Part::After(_) | Part::Attributes(_) => Some(name),
+        }
+    }
+
+    /// The tag that it is when a control token ends it here.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        let name = self.name()?;
+        Some(if self.marker == Marker::Open { Tag::Open(name) } else { Tag::Close(name) })
+    }
+
+    /// Where in its bytes the attributes are; empty if it has none.
+    pub(crate) fn attributes(&self) -> std::ops::Range<usize> {
+        match self.part {
+            Part::Attributes(at) => at..self.len,
+            _ => self.len..self.len,
+        }
+    }
+}
+
+/// What must follow a tag for it to be real, behind at most [`BLANKS`] bytes of white space. The end of the stream
+/// always will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Follow {
+    /// Whether any control token will do.
+    pub(crate) any: bool,
+    pub(crate) end_of_msg: bool,
+    /// Openers, by their name.
+    pub(crate) open: Names,
+    /// Closers, whole.
+    pub(crate) close: Names,
+}
+
+/// Whether a tag is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Followed {
+    Yes,
+    No,
+    /// More must be read.
+    Wait,
+}
+
+impl Follow {
+    /// A control token follows.
+    pub(crate) fn marker(&self, marker: Marker) -> Followed {
+        let begins = match marker {
+            Marker::Open => self.open,
+            Marker::Close => self.close,
+            Marker::EndOfMsg | Marker::Eos if self.end_of_msg => return Followed::Yes,
+            _ => Names::NONE,
+        };
+        match () {
+            () if self.any => Followed::Yes,
+            () if begins.is_empty() => Followed::No,
+            () => Followed::Wait,
+        }
+    }
+
+    /// A tag follows that has begun; `whole` if a control token ends it here.
+    pub(crate) fn tag(&self, tag: &OpenTag, whole: bool) -> Followed {
+        let opener = tag.marker == Marker::Open;
+        let names = if opener { self.open } else { self.close };
+        let known = whole || opener && !matches!(tag.part, Part::Before(_) | Part::Name(_));
+        match () {
+            () if tag.names.and(names).is_empty() => Followed::No,
+            () if known => Followed::Yes,
+            () => Followed::Wait,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Bytes -> text across chunks.
+//!
+//! In: bytes, cut anywhere. Out: text, and the length of each invalid sequence. Held: at most three bytes, the
+//! beginning of a character.
+
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    partial: [u8; 4],
+    len: usize,
+}
+
+impl Decoder {
+    /// Gives text as it becomes whole, and the length of each sequence that is no UTF-8.
+    pub(crate) fn decode(&mut self, mut bytes: &[u8], mut out: impl FnMut(Result<&str, usize>)) {
+        while self.len > 0 {
+            let Some((&next, rest)) = bytes.split_first() else {
+                return;
+            };
+            self.partial[self.len] = next;
+            match std::str::from_utf8(&self.partial[..=self.len]) {
+                Ok(text) => {
+                    out(Ok(text));
+                    self.len = 0;
+                    bytes = rest;
+                }
+                Err(error) if error.error_len().is_none() => {
+                    self.len += 1;
+                    bytes = rest;
+                }
+                // The new byte does not belong to it, and is read again.
+                Err(_) => self.flush(&mut out),
+            }
+        }
+        while !bytes.is_empty() {
+            let error = match std::str::from_utf8(bytes) {
+                Ok(text) => return out(Ok(text)),
+                Err(error) => error,
+            };
+            let (valid, rest) = bytes.split_at(error.valid_up_to());
+            if let Ok(text) = std::str::from_utf8(valid)
+                && !text.is_empty()
+            {
+                out(Ok(text));
+            }
+            let Some(invalid) = error.error_len() else {
+                self.partial[..rest.len()].copy_from_slice(rest);
+                self.len = rest.len();
+                return;
+            };
+            out(Err(invalid));
+            bytes = &rest[invalid..];
+        }
+    }
+
+    /// Gives up what is held.
+    pub(crate) fn flush(&mut self, mut out: impl FnMut(Result<&str, usize>)) {
+        if self.len > 0 {
+            let len = std::mem::take(&mut self.len);
+            out(Err(len));
+        }
+    }
+}
