@@ -61,7 +61,9 @@ enum Mode {
     Stream,
     /// As it arrives.
     Verbatim,
-    /// Not at all.
+    /// No longer: it turned out to be no JSON.
+    Failed,
+    /// Not at all: the value is no part of the call.
     Drop,
 }
 
@@ -70,8 +72,6 @@ enum Mode {
 pub(crate) enum Cause {
     /// Its own close.
     Closed,
-    /// For a value: the next argument.
-    Next,
     /// What surrounds it goes on or ends.
     Cut,
     /// The stream's end.
@@ -94,6 +94,8 @@ pub(crate) struct Call {
     spoilt: bool,
     keys: Vec<u64>,
     mode: Mode,
+    /// What ends the open value in JSON.
+    quote: &'static str,
     held: String,
     held_span: Span,
     validator: Validator,
@@ -120,7 +122,7 @@ impl Call {
         self.broken = true;
     }
 
-    /// Whether text of the open value goes nowhere.
+    /// Whether the open value is no part of the call.
     pub(crate) fn drops_value(&self) -> bool {
         self.mode == Mode::Drop
     }
@@ -136,14 +138,13 @@ impl Call {
     ) {
         let form = if key.is_some() { Form::Arguments } else { Form::Block };
         let mixed = self.form != Form::Empty && (form == Form::Block || self.form == Form::Block);
-        if mixed || self.spoilt {
-            if !self.spoilt {
-                out.diagnose(Code::MixedForms);
-            }
+        if mixed {
+            out.diagnose(Code::MixedForms);
             self.mode = Mode::Drop;
             return out.text(Event::Dropped, raw);
         }
         self.mode = match kind {
+            _ if self.spoilt => Mode::Failed,
             ValueKind::String => Mode::Escape,
             ValueKind::Block => Mode::Verbatim,
             ValueKind::Object | ValueKind::Array if stream_json => Mode::Stream,
@@ -155,9 +156,11 @@ impl Call {
             if self.is_duplicate(key) {
                 out.diagnose(Code::DuplicateKey);
             }
-            self.scratch.push_str(if self.form == Form::Empty { "{\"" } else { ",\"" });
-            json::escape_into(key, &mut self.scratch);
-            self.scratch.push_str(if self.mode == Mode::Escape { "\":\"" } else { "\":" });
+            if !self.spoilt {
+                self.scratch.push_str(if self.form == Form::Empty { "{\"" } else { ",\"" });
+                json::escape_into(key, &mut self.scratch);
+                self.scratch.push_str(if self.mode == Mode::Escape { "\":\"" } else { "\":" });
+            }
         }
         self.form = form;
         let (call, json) = (self.ordinal, &self.scratch);
@@ -206,14 +209,14 @@ impl Call {
                     self.give_as_string(Code::ValueTooLong, out);
                 }
             }
-            Mode::Drop => out.text(Event::Dropped, text),
+            Mode::Failed | Mode::Drop => out.text(Event::Dropped, text),
         }
     }
 
     /// What went out is no JSON: nothing more of this call's arguments can.
     fn give_up<S: Sink>(&mut self, out: &mut Out<'_, S>) {
         out.diagnose(Code::NotJson);
-        (self.broken, self.spoilt, self.mode) = (true, true, Mode::Drop);
+        (self.broken, self.spoilt, self.mode) = (true, true, Mode::Failed);
     }
 
     /// Gives the held value as the beginning of a string, and tells why.
@@ -230,34 +233,39 @@ impl Call {
         out.sink.event(Event::Arguments { call, json }, std::mem::take(&mut span));
     }
 
-    /// The open value ends.
-    pub(crate) fn end_value<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
-        let call = self.ordinal;
-        let closed = cause == Cause::Closed;
-        let whole = closed || cause == Cause::Next;
-        let mut json = if whole && self.mode == Mode::Escape { "\"" } else { "" };
-        if self.mode == Mode::Hold {
-            if whole && !json::is_json(&self.held) {
-                json = if self.held.is_empty() { "\"\"" } else { "\"" };
-                if self.held.is_empty() {
-                    out.diagnose(Code::NotJson);
-                } else {
-                    self.give_as_string(Code::NotJson, out);
-                }
-            } else if !self.held.is_empty() {
-                let span = std::mem::take(&mut self.held_span);
-                out.sink.event(Event::Arguments { call, json: &self.held }, span);
-                self.held.clear();
+    /// No more of the open value comes: what is held goes out. A value that is cut off is not ended.
+    pub(crate) fn settle_value<S: Sink>(&mut self, whole: bool, out: &mut Out<'_, S>) {
+        self.quote = match self.mode {
+            Mode::Escape if whole => "\"",
+            Mode::Hold if whole && self.held.is_empty() => {
+                out.diagnose(Code::NotJson);
+                "\"\""
             }
+            Mode::Hold if whole && !json::is_json(&self.held) => {
+                self.give_as_string(Code::NotJson, out);
+                "\""
+            }
+            Mode::Stream if whole && !self.validator.is_whole() => {
+                self.give_up(out);
+                ""
+            }
+            _ => "",
+        };
+        if !self.held.is_empty() {
+            let (call, span) = (self.ordinal, std::mem::take(&mut self.held_span));
+            out.sink.event(Event::Arguments { call, json: &self.held }, span);
+            self.held.clear();
         }
-        if self.mode == Mode::Stream && whole && !self.validator.is_whole() {
-            self.give_up(out);
-        }
-        if !closed {
+    }
+
+    /// The open value, which is settled, ends.
+    pub(crate) fn end_value<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+        let (call, json) = (self.ordinal, self.quote);
+        self.closed = cause == Cause::Closed;
+        if !self.closed {
             out.diagnose(Code::UnclosedValue);
         }
-        self.closed = closed;
-        out.event(Event::ArgumentEnd { call, json, closed }, raw.len());
+        out.event(Event::ArgumentEnd { call, json, closed: self.closed }, raw.len());
     }
 
     /// The call ends.

@@ -5,7 +5,6 @@
 //! nothing to say is absent, never null; a delta carries reasoning, content or a call, never two of them.
 
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 use std::{fmt, process};
@@ -133,29 +132,17 @@ struct Increment<'a>(Delta<'a>, Option<&'a [u32]>);
 
 impl Serialize for Increment<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let ids = self
-            .1
-            .map(|ids| ("internal_content", Object((("token_ids", ids),))));
+        let ids = self.1.map(|ids| ("internal_content", Object((("token_ids", ids),))));
         match self.0 {
-            Delta::Reasoning(text) => {
-                Object((("reasoning_content", text), ids)).serialize(serializer)
-            }
+            Delta::Reasoning(text) => Object((("reasoning_content", text), ids)).serialize(serializer),
             Delta::Content(text) => Object((("content", text), ids)).serialize(serializer),
             Delta::CallStart { index, id, name } => {
                 let function = Object((("name", name), ("arguments", "")));
-                let call = (
-                    ("index", index),
-                    ("id", id),
-                    ("type", "function"),
-                    ("function", function),
-                );
+                let call = (("index", index), ("id", id), ("type", "function"), ("function", function));
                 Object((("tool_calls", [Object(call)]), ids)).serialize(serializer)
             }
             Delta::Arguments { index, json } => {
-                let call = (
-                    ("index", index),
-                    ("function", Object((("arguments", json),))),
-                );
+                let call = (("index", index), ("function", Object((("arguments", json),))));
                 Object((("tool_calls", [Object(call)]), ids)).serialize(serializer)
             }
         }
@@ -176,16 +163,9 @@ pub struct Message {
 
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let reasoning =
-            (!self.reasoning.is_empty()).then_some(("reasoning_content", &self.reasoning));
+        let reasoning = (!self.reasoning.is_empty()).then_some(("reasoning_content", &self.reasoning));
         let calls = (!self.tool_calls.is_empty()).then_some(("tool_calls", &self.tool_calls));
-        Object((
-            ("role", "assistant"),
-            ("content", &self.content),
-            reasoning,
-            calls,
-        ))
-        .serialize(serializer)
+        Object((("role", "assistant"), ("content", &self.content), reasoning, calls)).serialize(serializer)
     }
 }
 
@@ -206,13 +186,7 @@ impl Serialize for ToolCall {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let function = Object((("name", &self.name), ("arguments", &self.arguments)));
         let complete = (!self.complete).then_some(("complete", false));
-        Object((
-            ("id", &self.id),
-            ("type", "function"),
-            ("function", function),
-            complete,
-        ))
-        .serialize(serializer)
+        Object((("id", &self.id), ("type", "function"), ("function", function), complete)).serialize(serializer)
     }
 }
 
@@ -255,7 +229,7 @@ struct Part {
     kind: PartKind,
     /// Where the part's text ends; it begins where the part before ends.
     end: usize,
-    tokens: Option<Range<u64>>,
+    span: Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,12 +255,7 @@ impl Default for Chat {
 impl Chat {
     /// Nothing taken yet; the message is assembled.
     pub fn new(ids: IdPolicy) -> Self {
-        Chat {
-            ids,
-            message: Some(Message::default()),
-            text: String::new(),
-            parts: Vec::new(),
-        }
+        Chat { ids, message: Some(Message::default()), text: String::new(), parts: Vec::new() }
     }
 
     /// Without the message: memory then does not grow with the stream.
@@ -298,12 +267,11 @@ impl Chat {
 
     /// The deltas since the last [`clear`](Chat::clear).
     pub fn deltas(&self) -> impl Iterator<Item = Delta<'_>> {
-        self.deltas_with_tokens().map(|(delta, _)| delta)
+        self.deltas_with_spans().map(|(delta, _)| delta)
     }
 
-    /// The deltas, each with the range of input tokens it came from, where ids were given. Two deltas share a token
-    /// whose text they share.
-    pub fn deltas_with_tokens(&self) -> impl Iterator<Item = (Delta<'_>, Option<Range<u64>>)> {
+    /// The deltas, each with the span of the input that it came from, markup within it included.
+    pub fn deltas_with_spans(&self) -> impl Iterator<Item = (Delta<'_>, &Span)> {
         let mut start = 0;
         self.parts.iter().map(move |part| {
             let text = &self.text[start..part.end];
@@ -311,14 +279,10 @@ impl Chat {
             let delta = match part.kind {
                 PartKind::Reasoning => Delta::Reasoning(text),
                 PartKind::Content => Delta::Content(text),
-                PartKind::CallStart { index, id } => Delta::CallStart {
-                    index,
-                    id: &text[..id],
-                    name: &text[id..],
-                },
+                PartKind::CallStart { index, id } => Delta::CallStart { index, id: &text[..id], name: &text[id..] },
                 PartKind::Arguments { index } => Delta::Arguments { index, json: text },
             };
-            (delta, part.tokens.clone())
+            (delta, &part.span)
         })
     }
 
@@ -338,18 +302,15 @@ impl Chat {
         self.message
     }
 
-    fn part(&mut self, kind: PartKind, text: &str, tokens: Option<Range<u64>>) {
+    fn part(&mut self, kind: PartKind, text: &str, span: Span) {
         self.text.push_str(text);
         let end = self.text.len();
         match self.parts.last_mut() {
             Some(last) if last.kind == kind => {
                 last.end = end;
-                last.tokens = match (last.tokens.take(), tokens) {
-                    (Some(before), Some(tokens)) => Some(before.start..tokens.end),
-                    (before, tokens) => before.or(tokens),
-                };
+                last.span.extend(&span);
             }
-            _ => self.parts.push(Part { kind, end, tokens }),
+            _ => self.parts.push(Part { kind, end, span }),
         }
     }
 }
@@ -358,13 +319,13 @@ impl Sink for Chat {
     fn event(&mut self, event: Event<'_>, span: Span) {
         match event {
             Event::Reasoning(text) => {
-                self.part(PartKind::Reasoning, text, span.tokens);
+                self.part(PartKind::Reasoning, text, span);
                 if let Some(message) = &mut self.message {
                     message.reasoning.push_str(text);
                 }
             }
             Event::Content(text) => {
-                self.part(PartKind::Content, text, span.tokens);
+                self.part(PartKind::Content, text, span);
                 if let Some(message) = &mut self.message {
                     message.content.push_str(text);
                 }
@@ -372,20 +333,9 @@ impl Sink for Chat {
             Event::CallStart { call, name } => {
                 let id = self.ids.mint(name, call);
                 self.text.push_str(&id);
-                self.part(
-                    PartKind::CallStart {
-                        index: call,
-                        id: id.len(),
-                    },
-                    name,
-                    span.tokens,
-                );
+                self.part(PartKind::CallStart { index: call, id: id.len() }, name, span);
                 if let Some(message) = &mut self.message {
-                    message.tool_calls.push(ToolCall {
-                        id,
-                        name: name.into(),
-                        ..ToolCall::default()
-                    });
+                    message.tool_calls.push(ToolCall { id, name: name.into(), ..ToolCall::default() });
                 }
             }
             _ => {
@@ -393,12 +343,10 @@ impl Sink for Chat {
                     return;
                 };
                 if !json.is_empty() {
-                    self.part(PartKind::Arguments { index: call }, json, span.tokens);
+                    self.part(PartKind::Arguments { index: call }, json, span);
                 }
                 let message = self.message.as_mut();
-                if let Some(tool_call) =
-                    message.and_then(|message| message.tool_calls.get_mut(call))
-                {
+                if let Some(tool_call) = message.and_then(|message| message.tool_calls.get_mut(call)) {
                     tool_call.arguments.push_str(json);
                     tool_call.complete = matches!(event, Event::CallEnd { complete: true, .. });
                 }
@@ -426,14 +374,8 @@ impl Serialize for Usage {
             ("prompt_tokens", self.prompt_tokens),
             ("completion_tokens", self.completion_tokens),
             ("total_tokens", self.prompt_tokens + self.completion_tokens),
-            (
-                "completion_tokens_details",
-                Object((("reasoning_tokens", self.reasoning_tokens),)),
-            ),
-            (
-                "prompt_tokens_details",
-                Object((("cached_tokens", self.cached_tokens),)),
-            ),
+            ("completion_tokens_details", Object((("reasoning_tokens", self.reasoning_tokens),))),
+            ("prompt_tokens_details", Object((("cached_tokens", self.cached_tokens),))),
         ))
         .serialize(serializer)
     }
@@ -476,28 +418,16 @@ impl Frames {
     pub fn new(id: &str, created: u64, model: &str) -> Self {
         let mut head = BytesMut::new();
         head.put_slice(b"data: ");
-        let members = (
-            ("id", id),
-            ("object", "chat.completion.chunk"),
-            ("created", created),
-            ("model", model),
-        );
+        let members = (("id", id), ("object", "chat.completion.chunk"), ("created", created), ("model", model));
         json(&mut head, &Object(members));
         head.truncate(head.len() - 1); // its `}` comes behind the choices
         head.put_slice(b",\"choices\":[");
-        Frames {
-            head: head.freeze(),
-        }
+        Frames { head: head.freeze() }
     }
 
     /// The frames of the choice with this index. Frames of several choices may interleave.
     pub fn choice(&self, index: usize) -> Choice {
-        Choice {
-            frames: self.clone(),
-            index,
-            phase: Phase::New,
-            usage: None,
-        }
+        Choice { frames: self.clone(), index, phase: Phase::New, usage: None }
     }
 
     /// The frame that `stream_options.include_usage` asks for, with the usage of the request and no choices.
@@ -549,7 +479,7 @@ enum Phase {
 /// What a frame carries beside its delta, where the request asks for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras<'a> {
-    /// The tokens that made the delta, for `internal_content.token_ids`: see [`Chat::deltas_with_tokens`].
+    /// The tokens that made the delta, for `internal_content.token_ids`: see [`Chat::deltas_with_spans`].
     pub token_ids: Option<&'a [u32]>,
     /// The choice's `logprobs` object, as JSON: for content, the tokens of just its text.
     pub logprobs: Option<&'a RawValue>,
@@ -586,13 +516,7 @@ impl Choice {
             (Delta::Reasoning(_), _) => self.phase = Phase::Reasoning,
             _ => self.end_reasoning(out),
         }
-        self.frame(
-            Increment(delta, extras.token_ids),
-            extras.logprobs,
-            None,
-            None,
-            out,
-        );
+        self.frame(Increment(delta, extras.token_ids), extras.logprobs, None, None, out);
     }
 
     /// The end frame: the finish reason, and the usage inside the choice.
@@ -631,8 +555,7 @@ impl Choice {
 }
 
 fn json(out: &mut BytesMut, value: &impl Serialize) {
-    serde_json::to_writer(out.writer(), value)
-        .expect("keys are strings, and memory takes what is written");
+    serde_json::to_writer(out.writer(), value).expect("keys are strings, and memory takes what is written");
 }
 
 /// A JSON object: a tuple of (key, value) pairs, in this order. A pair that is `None` is absent.

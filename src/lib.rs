@@ -1,6 +1,7 @@
 //! Streaming parser for what Moonshot's Kimi K3 generates.
 
 mod call;
+mod chat;
 mod diagnostic;
 mod event;
 mod header;
@@ -9,15 +10,18 @@ mod json;
 mod machine;
 mod marker;
 mod parser;
+mod render;
 mod report;
 mod request;
 mod scan;
 mod tag;
 mod utf8;
 
+pub use chat::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, ToolCall, Usage};
 pub use diagnostic::Code;
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
 pub use parser::{Parser, StateError, parse};
+pub use render::{Piece, RenderError, render, render_pieces};
 pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};

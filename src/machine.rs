@@ -86,11 +86,12 @@ const AFTER_VALUE: Follow = Follow {
 };
 
 /// The follow rule: when a tag that is only spelled is real.
-pub(crate) fn advise(state: State, tag: Tag) -> Advice {
+pub(crate) fn advise(state: State, tag: Tag, engaged: bool) -> Advice {
     use {Name::*, Tag::*};
     match (state, tag) {
         (State::Think, Close(Think) | Open(Response)) => Advice::Real,
         (State::Think | State::Response, Close(Response)) => Advice::RealIf(CONTROL),
+        (State::Response, Open(Tools)) if !engaged => Advice::Text,
         (State::Think | State::Response, Open(Tools)) => Advice::RealIf(SECTION),
         (State::Argument, Close(Argument)) | (State::Json, Close(Json)) => Advice::RealIf(AFTER_VALUE),
         (State::Think | State::Response | State::Argument | State::Json, Close(Message) | EndOfMsg) => {
@@ -200,7 +201,13 @@ impl Machine {
     }
 
     /// Takes text.
-    pub(crate) fn text<S: Sink>(&mut self, text: &str, sink: &mut S) {
+    pub(crate) fn text<S: Sink>(&mut self, mut text: &str, sink: &mut S) {
+        if self.pending.is_some() && text.len() > 2 * BLANKS {
+            // So much tells what follows; the header that begins in it may be longer than a tag can be.
+            let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));
+            self.text(head, sink);
+            text = rest;
+        }
         if let Some(begun) = &mut self.begun {
             if begun.tag.feed(text.as_bytes(), &mut self.ledger.examined) {
                 self.held.push_str(text);
@@ -225,17 +232,21 @@ impl Machine {
             return self.text(spelling, sink);
         }
         if let Some(begun) = &self.begun {
-            if let Some(tag) = begun.tag.tag() {
-                let bare = marker != Marker::Sep;
-                if !bare {
-                    self.held.push_str(spelling);
+            match begun.tag.tag() {
+                Some(tag) if begun.origin != Origin::Quoted || self.repeats(tag) => {
+                    let bare = marker != Marker::Sep;
+                    if !bare {
+                        self.held.push_str(spelling);
+                    }
+                    self.end_tag(tag, bare, sink);
+                    if !bare {
+                        return;
+                    }
                 }
-                self.end_tag(tag, bare, sink);
-                if !bare {
-                    return;
+                _ => {
+                    self.refuse(sink);
+                    return self.marker(marker, spelling, origin, sink);
                 }
-            } else {
-                self.refuse(sink);
             }
         }
         if let Some(pending) = &self.pending {
@@ -255,9 +266,8 @@ impl Machine {
                 self.held.push_str(spelling);
                 self.judge(Tag::EndOfMsg, 0..0, false, origin, sink);
             }
-            (Marker::Sep, State::Outside | State::Tools | State::Call) if !self.is_muted() => {
-                self.out(sink).diagnose(Code::StraySeparator);
-                self.out(sink).text(Event::Dropped, spelling);
+            (Marker::Sep, State::Outside | State::Tools | State::Call) if origin != Origin::Quoted => {
+                self.drop_tag(Code::StraySeparator, spelling, sink);
             }
             (Marker::Sep, _) => self.data(spelling, sink),
         }
@@ -280,15 +290,10 @@ impl Machine {
             self.resolve(true, sink);
         }
         if self.begun.take().is_some() {
-            let muted = self.is_muted();
-            self.consume(self.held.len(), |machine, tag| {
-                if muted {
-                    return machine.data(tag, sink);
-                }
-                machine.out(sink).diagnose(Code::CutTag);
-                machine.out(sink).text(Event::Dropped, tag);
-            });
+            self.settle_value(false, sink);
+            self.consume(self.held.len(), |machine, tag| machine.drop_tag(Code::CutTag, tag, sink));
         }
+        self.settle_value(false, sink);
         while !matches!(self.state, State::Outside | State::Done) {
             self.leave(Cause::Finish, "", sink);
         }
@@ -376,11 +381,10 @@ impl Machine {
 
     /// A tag is whole, and all that is held: is it real?
     fn judge<S: Sink>(&mut self, tag: Tag, attributes: Range<usize>, bare: bool, origin: Origin, sink: &mut S) {
-        let repeated = self.fresh && self.channel().is_some_and(|open| tag == Tag::Open(open.into()));
         let advice = match origin {
-            _ if repeated => Advice::Real,
+            _ if self.repeats(tag) => Advice::Real,
             Origin::Known => Advice::Real,
-            Origin::Spelled => advise(self.state, tag),
+            Origin::Spelled => advise(self.state, tag, self.request.engages_tools()),
             Origin::Quoted => Advice::Text,
         };
         if let Advice::RealIf(follow) = advice {
@@ -392,41 +396,47 @@ impl Machine {
         self.consume(self.held.len(), |machine, raw| match header::read(&raw[attributes]) {
             _ if advice == Advice::Text => machine.data(raw, sink),
             None => machine.unreadable(raw, sink),
-            Some(_) if repeated && !machine.is_muted() => {
-                machine.fresh = false;
-                machine.out(sink).diagnose(Code::RepeatedOpener);
-                machine.out(sink).text(Event::Dropped, raw);
-            }
             Some(attributes) => machine.act(tag, raw, &attributes, bare, sink),
         });
     }
 
+    /// Whether a tag opens once more the channel that was just opened.
+    fn repeats(&self, tag: Tag) -> bool {
+        self.fresh && self.channel().is_some_and(|open| tag == Tag::Open(open.into()))
+    }
+
     /// A header's attributes do not lex: the whole header is text.
     fn unreadable<S: Sink>(&mut self, raw: &str, sink: &mut S) {
-        if self.state == State::Call {
-            self.call.spoil();
+        match self.state {
+            State::Call => self.call.spoil(),
+            State::Tools => {}
+            _ => return self.data(raw, sink),
         }
-        if matches!(self.state, State::Tools | State::Call) && !self.is_muted() {
-            self.out(sink).diagnose(Code::UnreadableHeader);
-        }
-        self.data(raw, sink);
+        self.drop_tag(Code::UnreadableHeader, raw, sink);
     }
 
     /// A real tag does what the table says.
-    fn act<S: Sink>(&mut self, tag: Tag, raw: &str, attributes: &Attributes<'_>, bare: bool, sink: &mut S) {
-        self.fresh = false;
-        if bare && !self.is_muted() {
-            self.out(sink).diagnose(Code::MissingSeparator);
+    fn act<S: Sink>(&mut self, tag: Tag, raw: &str, attributes: &Attributes<'_>, mut bare: bool, sink: &mut S) {
+        let repeated = self.repeats(tag);
+        if !repeated && decide(self.state, tag, self.request.engages_tools()) == Action::Text {
+            return self.data(raw, sink);
         }
+        self.fresh = false;
+        let next = tag == Tag::Open(Name::Argument);
+        self.settle_value(next || decide(self.state, tag, self.request.engages_tools()) == Action::Leave, sink);
         loop {
+            if bare && !self.is_muted() {
+                self.out(sink).diagnose(Code::MissingSeparator);
+                bare = false;
+            }
             match decide(self.state, tag, self.request.engages_tools()) {
-                Action::Text => return self.data(raw, sink),
+                _ if repeated => self.drop_tag(Code::RepeatedOpener, raw, sink),
+                Action::Text => self.data(raw, sink),
                 Action::Enter(channel) => self.enter(channel, raw, sink),
                 Action::Begin => self.begin(tag, raw, attributes, sink),
                 Action::Leave => self.leave(Cause::Closed, raw, sink),
                 Action::Unwind => {
-                    let next = tag == Tag::Open(Name::Argument);
-                    self.leave(if next { Cause::Next } else { Cause::Cut }, "", sink);
+                    self.leave(Cause::Cut, "", sink);
                     continue;
                 }
                 Action::Withhold => {
@@ -436,6 +446,7 @@ impl Machine {
                         continue;
                     }
                     self.data(raw, sink);
+                    self.fresh = true;
                 }
                 Action::Orphan => self.drop_tag(Code::OrphanClose, raw, sink),
                 Action::Misplaced => self.drop_tag(Code::MisplacedOpener, raw, sink),
@@ -494,6 +505,13 @@ impl Machine {
         self.call.start_value(key, kind, stream_json, raw, out);
     }
 
+    /// No more of the open value comes; `whole` if it is not cut off.
+    fn settle_value<S: Sink>(&mut self, whole: bool, sink: &mut S) {
+        if matches!(self.state, State::Argument | State::Json) && !self.is_muted() {
+            self.call.settle_value(whole, &mut Out { ledger: &mut self.ledger, sink });
+        }
+    }
+
     /// Ends the innermost open thing, at the tag `raw` if that closes it.
     fn leave<S: Sink>(&mut self, cause: Cause, raw: &str, sink: &mut S) {
         let muted = self.is_muted();
@@ -532,6 +550,7 @@ impl Machine {
 
     /// A tag that does nothing here.
     fn drop_tag<S: Sink>(&mut self, code: Code, raw: &str, sink: &mut S) {
+        self.fresh = false;
         if self.is_muted() {
             return self.data(raw, sink);
         }

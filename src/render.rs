@@ -92,18 +92,10 @@ pub fn render(message: &Message, opened: Option<Channel>) -> Result<String, Rend
 ///
 /// # Errors
 /// If the message has no form: see [`RenderError`].
-pub fn render_pieces(
-    message: &Message,
-    opened: Option<Channel>,
-) -> Result<Vec<Piece<'_>>, RenderError> {
+pub fn render_pieces(message: &Message, opened: Option<Channel>) -> Result<Vec<Piece<'_>>, RenderError> {
     let mut pieces = Pieces(Vec::new());
     pieces.channel(Channel::Think, &message.reasoning, false, opened)?;
-    pieces.channel(
-        Channel::Response,
-        &message.content,
-        message.tool_calls.is_empty(),
-        opened,
-    )?;
+    pieces.channel(Channel::Response, &message.content, message.tool_calls.is_empty(), opened)?;
     if !message.tool_calls.is_empty() || opened == Some(Channel::Tools) {
         if opened != Some(Channel::Tools) {
             pieces.open("tools");
@@ -147,11 +139,7 @@ impl<'a> Pieces<'a> {
     }
 
     fn call(&mut self, call: usize, tool_call: &'a ToolCall) -> Result<(), RenderError> {
-        let header = format!(
-            "call tool=\"{}\" index=\"{}\"",
-            escape(&tool_call.name),
-            call + 1
-        );
+        let header = format!("call tool=\"{}\" index=\"{}\"", escape(&tool_call.name), call + 1);
         if tool_call.name.is_empty() || !fits(&header) {
             return Err(RenderError::CallName { call });
         }
@@ -204,11 +192,7 @@ impl<'a> Pieces<'a> {
 /// so that one is written before it.
 fn quotes_opener(text: &str, channel: Channel) -> bool {
     text.strip_prefix(Marker::Open.spelling())
-        .is_some_and(|header| {
-            header
-                .trim_start_matches([' ', '\t', '\r', '\n'])
-                .starts_with(channel.name())
-        })
+        .is_some_and(|header| header.trim_start_matches([' ', '\t', '\r', '\n']).starts_with(channel.name()))
 }
 
 /// The argument headers and values of a call, in order; none if only a `json` block takes the arguments.
@@ -327,18 +311,9 @@ mod tests {
         for (json, spelled) in [
             ("{}", "{}"),
             ("[ ]", "[]"),
-            (
-                "{\"a\":[1 ,2,\n{\"b\" :null}]}",
-                "{\"a\": [1, 2, {\"b\": null}]}",
-            ),
-            (
-                "[1e2,-0.0,12345678901234567890123]",
-                "[1e2, -0.0, 12345678901234567890123]",
-            ),
-            (
-                r#"["\u00e9\/\ud83d\ude00","a,b: \"c\"\\"]"#,
-                r#"["é/😀", "a,b: \"c\"\\"]"#,
-            ),
+            ("{\"a\":[1 ,2,\n{\"b\" :null}]}", "{\"a\": [1, 2, {\"b\": null}]}"),
+            ("[1e2,-0.0,12345678901234567890123]", "[1e2, -0.0, 12345678901234567890123]"),
+            (r#"["\u00e9\/\ud83d\ude00","a,b: \"c\"\\"]"#, r#"["é/😀", "a,b: \"c\"\\"]"#),
             (r#"["\u0001\u0008\u007f\n"]"#, "[\"\\u0001\\b\u{7f}\\n\"]"),
             (r#"["\ud800\/",true]"#, r#"["\ud800\/", true]"#),
         ] {
@@ -352,12 +327,7 @@ mod tests {
     fn objects_become_arguments_in_wire_order() {
         let spelled = |json| {
             let arguments = arguments(json)?;
-            Some(
-                arguments
-                    .iter()
-                    .map(|(header, value)| format!("{header}>{value}"))
-                    .collect::<Vec<_>>(),
-            )
+            Some(arguments.iter().map(|(header, value)| format!("{header}>{value}")).collect::<Vec<_>>())
         };
         assert_eq!(
             spelled(r#" {"b":"\u00e9\"","a&\"":[1,2],"b":1e2,"":null,"t":true} "#).unwrap(),
@@ -371,16 +341,7 @@ mod tests {
         );
         assert_eq!(spelled("{ }").unwrap(), [""; 0]);
         let long_key = format!("{{\"{}\":1}}", "k".repeat(MAX_HEADER));
-        for json in [
-            "",
-            "[1]",
-            "null",
-            "{\"a\":1",
-            "{\"a\":1}x",
-            r#"{"a":"\ud800"}"#,
-            r#"{"\ud800":1}"#,
-            &long_key,
-        ] {
+        for json in ["", "[1]", "null", "{\"a\":1", "{\"a\":1}x", r#"{"a":"\ud800"}"#, r#"{"\ud800":1}"#, &long_key] {
             assert_eq!(spelled(json), None);
         }
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));

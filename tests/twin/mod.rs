@@ -630,19 +630,20 @@ impl<'a> Twin<'a> {
 
     /// A block beside arguments, an argument beside a block, a second block: dropped with its tags.
     fn mixed(&mut self, opener: &Tag) {
-        self.drop_tag(opener, Code::MixedForms);
-        let (text, stop) = self.value_text(opener);
-        self.drop_range(text);
-        let closed = self.is_close_of(opener, &stop);
-        match stop {
-            Stop::Tag(tag) if closed => {
-                self.take(&tag);
-                self.drop_range(tag.range());
-            }
-            stop => {
-                self.unclosed(&stop, Code::UnclosedValue);
-            }
+        self.announce(opener);
+        self.diagnose(Code::MixedForms, opener.start);
+        self.muted += 1;
+        self.take(opener);
+        let (_, stop) = self.value_text(opener);
+        if self.is_close_of(opener, &stop)
+            && let Stop::Tag(tag) = stop
+        {
+            self.take(&tag);
+        } else {
+            self.unclosed(&stop, Code::UnclosedValue);
         }
+        self.muted -= 1;
+        self.drop_range(opener.start..self.at);
     }
 
     fn value_text(&self, opener: &Tag) -> (Range<usize>, Stop) {
