@@ -8,34 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::diagnostic::Code;
 use crate::event::{Event, Kind, Sink, Span, ValueKind};
 use crate::json::{self, Validator};
-use crate::report::Ledger;
-
-/// Where events go: each takes the next bytes of the input as its span.
-pub(crate) struct Out<'a, S> {
-    pub(crate) ledger: &'a mut Ledger,
-    pub(crate) sink: &'a mut S,
-}
-
-impl<S: Sink> Out<'_, S> {
-    /// Gives an event for the next `len` bytes of the input.
-    pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
-        let span = self.ledger.take(len, event.kind());
-        self.sink.event(event, span);
-    }
-
-    /// Gives raw text as an event, unless it is empty.
-    pub(crate) fn text<'t>(&mut self, event: fn(&'t str) -> Event<'t>, text: &'t str) {
-        if !text.is_empty() {
-            self.event(event(text), text.len());
-        }
-    }
-
-    /// Tells of a deviation at the next byte.
-    pub(crate) fn diagnose(&mut self, code: Code) {
-        self.ledger.note(code, self.ledger.at());
-        self.event(Event::Diagnostic(code), 0);
-    }
-}
+use crate::report::Out;
 
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;

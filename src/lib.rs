@@ -10,10 +10,12 @@ mod json;
 mod machine;
 mod marker;
 mod parser;
+mod reader;
 mod render;
 mod report;
 mod request;
 mod scan;
+mod table;
 mod tag;
 mod utf8;
 

@@ -6,11 +6,13 @@
 use crate::diagnostic::Code;
 use crate::event::{Channel, OwnedEvent, Sink, Span};
 use crate::ids::Ids;
-use crate::machine::{Machine, Origin};
+use crate::machine::Machine;
 use crate::marker::Marker;
-use crate::report::Report;
+use crate::reader::Reader;
+use crate::report::{Ledger, Out, Report};
 use crate::request::Request;
 use crate::scan::{Piece, Scanner};
+use crate::table::Origin;
 use crate::utf8::Decoder;
 
 /// The parser was used in a way that its caller must mend. What a model generates never causes one.
@@ -66,7 +68,9 @@ pub struct Parser {
     decoder: Decoder,
     scanner: Scanner,
     ids: Ids,
+    reader: Reader,
     machine: Machine,
+    ledger: Ledger,
     source: Source,
     started: bool,
     finished: bool,
@@ -102,7 +106,7 @@ impl Parser {
     /// Takes text that is never structure, whatever it spells.
     pub fn push_text(&mut self, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
-        self.machine.ledger.receive(text);
+        self.ledger.receive(text);
         self.quoted(text, sink);
         Ok(())
     }
@@ -110,9 +114,8 @@ impl Parser {
     /// Takes a control token. It counts as its spelling in spans and in the report.
     pub fn push_marker(&mut self, marker: Marker, sink: &mut impl Sink) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
-        self.machine.ledger.receive(marker.spelling());
-        self.flush(sink);
-        self.machine.marker(marker, marker.spelling(), Origin::Known, sink);
+        self.ledger.receive(marker.spelling());
+        self.known(marker, marker.spelling(), sink);
         Ok(())
     }
 
@@ -120,17 +123,13 @@ impl Parser {
     /// text of a token may be empty and come with a later one.
     pub fn push_token(&mut self, id: u32, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
-        let ledger = &mut self.machine.ledger;
-        let number = ledger.receive_tokens(1);
         let marker = Marker::from_id(id);
         let text = if let Some(marker) = marker { marker.spelling() } else { text };
-        ledger.receive(text);
-        ledger.cover(ledger.received(), number + 1);
+        let number = self.ledger.receive_tokens(1);
+        self.ledger.receive(text);
+        self.ledger.cover(self.ledger.received(), number + 1);
         match marker {
-            Some(marker) => {
-                self.flush(sink);
-                self.machine.marker(marker, text, Origin::Known, sink);
-            }
+            Some(marker) => self.known(marker, text, sink),
             None => self.quoted(text, sink),
         }
         Ok(())
@@ -143,25 +142,21 @@ impl Parser {
     /// [`push_token`](Self::push_token) is exact for any tokens.
     pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut impl Sink) -> Result<(), StateError> {
         self.begin(Source::Ids, sink)?;
-        let Parser { scanner, ids: coming, machine, .. } = self;
-        coming.receive(machine.ledger.receive_tokens(ids.len()), ids);
-        let mut end = machine.ledger.received() - scanner.prefix().len() as u64;
-        machine.ledger.receive(text);
-        machine.ledger.examined += text.len() as u64;
-        scanner.scan(text, |piece| match piece {
-            Piece::Text(text) => {
-                end += text.len() as u64;
-                machine.ledger.cover(end, coming.before_next());
-                machine.text(text, sink);
-            }
-            Piece::Marker(marker) => {
-                let spelling = marker.spelling();
-                end += spelling.len() as u64;
-                let number = coming.spelled(marker);
-                machine.ledger.cover(end, number.map_or_else(|| coming.before_next(), |number| number + 1));
-                let origin = if number.is_some() { Origin::Known } else { Origin::Quoted };
-                machine.marker(marker, spelling, origin, sink);
-            }
+        let Parser { scanner, ids: coming, reader, machine, ledger, .. } = self;
+        coming.receive(ledger.receive_tokens(ids.len()), ids);
+        let mut end = ledger.received() - scanner.prefix().len() as u64;
+        ledger.receive(text);
+        ledger.examined += text.len() as u64;
+        let out = &mut Out { ledger, sink };
+        scanner.scan(text, |piece| {
+            let number = match piece {
+                Piece::Text(_) => None,
+                Piece::Marker(marker) => coming.spelled(marker),
+            };
+            end += piece.as_str().len() as u64;
+            out.ledger.cover(end, number.map_or_else(|| coming.before_next(), |number| number + 1));
+            let origin = if number.is_some() { Origin::Known } else { Origin::Quoted };
+            reader.piece(piece, origin, machine, out);
         });
         Ok(())
     }
@@ -178,44 +173,43 @@ impl Parser {
         while let Some(marker) = self.ids.unspelled() {
             // An engine may leave the text of the end away.
             if matches!(marker, Marker::EndOfMsg | Marker::Eos) {
-                self.machine.marker(marker, "", Origin::Known, sink);
+                self.known(marker, "", sink);
             } else {
-                let ledger = &mut self.machine.ledger;
-                ledger.note(Code::IdWithoutText, ledger.at());
+                self.ledger.note(Code::IdWithoutText, self.ledger.at());
             }
         }
-        self.machine.finish(sink);
-        self.machine.ledger.finish();
+        let out = &mut Out { ledger: &mut self.ledger, sink };
+        self.reader.finish(&mut self.machine, out);
+        self.machine.finish(out);
+        self.ledger.finish();
         self.finished = true;
-        let calls = self.machine.call.complete;
-        Ok(if reason == "stop" && calls > 0 { "tool_calls" } else { reason })
+        Ok(if reason == "stop" && self.machine.complete_calls() > 0 { "tool_calls" } else { reason })
     }
 
     /// Makes the parser as new for another stream; it keeps its allocations.
     pub fn reset(&mut self, request: Request) {
-        self.machine.reset(request);
         self.ids.reset();
-        *self = Parser {
-            ids: std::mem::take(&mut self.ids),
-            machine: std::mem::take(&mut self.machine),
-            ..Parser::default()
-        };
+        self.reader.reset();
+        self.machine.reset(request);
+        self.ledger.reset();
+        (self.decoder, self.scanner) = (Decoder::default(), Scanner::default());
+        (self.source, self.started, self.finished) = (Source::Text, false, false);
     }
 
     /// What the parser did so far.
     pub fn report(&self) -> Report {
-        self.machine.ledger.report()
+        self.ledger.report()
     }
 
     /// The channel that is open now.
     pub fn channel(&self) -> Option<Channel> {
-        if self.started { self.machine.channel() } else { self.machine.request.opened }
+        if self.started { self.machine.channel() } else { self.machine.opened() }
     }
 
     /// The text that came in and did not go out: what may become a marker or a tag, and a value whose end decides its
     /// form. For debugging; it is copied.
     pub fn held(&self) -> String {
-        [self.machine.call.held(), self.machine.held(), self.scanner.prefix()].concat()
+        [self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
 
     /// What comes before every input.
@@ -225,7 +219,7 @@ impl Parser {
         }
         if !self.started {
             self.started = true;
-            self.machine.start(sink);
+            self.machine.start(&mut Out { ledger: &mut self.ledger, sink });
         }
         if self.source != source {
             self.replace_partial(sink);
@@ -235,39 +229,52 @@ impl Parser {
         Ok(())
     }
 
+    /// Text in which markers count by their spelling.
     fn spelled(&mut self, text: &str, sink: &mut impl Sink) {
-        let machine = &mut self.machine;
-        machine.ledger.receive(text);
-        machine.ledger.examined += text.len() as u64;
-        self.scanner.scan(text, |piece| match piece {
-            Piece::Text(text) => machine.text(text, sink),
-            Piece::Marker(marker) => machine.marker(marker, marker.spelling(), Origin::Spelled, sink),
-        });
+        self.ledger.receive(text);
+        self.scan(text, Origin::Spelled, sink);
     }
 
+    /// Text that is no structure.
     fn quoted(&mut self, text: &str, sink: &mut impl Sink) {
-        let machine = &mut self.machine;
-        if machine.listens() {
-            machine.ledger.examined += text.len() as u64;
-            self.scanner.scan(text, |piece| match piece {
-                Piece::Text(text) => machine.text(text, sink),
-                Piece::Marker(marker) => machine.marker(marker, marker.spelling(), Origin::Quoted, sink),
-            });
-        } else if !text.is_empty() {
-            self.machine.text(text, sink);
+        if self.reader.listens(&self.machine) {
+            self.scan(text, Origin::Quoted, sink);
+        } else {
+            let out = &mut Out { ledger: &mut self.ledger, sink };
+            self.reader.text(text, &mut self.machine, out);
         }
-        if !self.machine.listens() {
+        if !self.reader.listens(&self.machine) {
             self.flush(sink);
         }
+    }
+
+    /// A control token.
+    fn known(&mut self, marker: Marker, spelling: &str, sink: &mut impl Sink) {
+        self.flush(sink);
+        let out = &mut Out { ledger: &mut self.ledger, sink };
+        self.reader.marker(marker, spelling, Origin::Known, &mut self.machine, out);
+    }
+
+    fn scan(&mut self, text: &str, origin: Origin, sink: &mut impl Sink) {
+        let Parser { scanner, reader, machine, ledger, .. } = self;
+        ledger.examined += text.len() as u64;
+        let out = &mut Out { ledger, sink };
+        scanner.scan(text, |piece| reader.piece(piece, origin, machine, out));
+    }
+
+    /// The beginning of a marker that the scanner holds is text.
+    fn flush(&mut self, sink: &mut impl Sink) {
+        let Parser { scanner, reader, machine, ledger, .. } = self;
+        let out = &mut Out { ledger, sink };
+        scanner.flush(|piece| reader.piece(piece, Origin::Quoted, machine, out));
     }
 
     fn decoded(&mut self, decoded: Result<&str, usize>, sink: &mut impl Sink) {
         match decoded {
             Ok(text) => self.spelled(text, sink),
             Err(raw) => {
-                self.machine.ledger.receive_replacement(raw);
-                self.flush(sink);
-                self.machine.text("\u{fffd}", sink);
+                self.ledger.receive_replacement(raw);
+                self.scan("\u{fffd}", Origin::Spelled, sink);
             }
         }
     }
@@ -277,16 +284,6 @@ impl Parser {
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.flush(|decoded| self.decoded(decoded, sink));
         self.decoder = decoder;
-    }
-
-    /// The beginning of a marker that the scanner holds is text.
-    fn flush(&mut self, sink: &mut impl Sink) {
-        let machine = &mut self.machine;
-        self.scanner.flush(|piece| {
-            if let Piece::Text(text) = piece {
-                machine.text(text, sink);
-            }
-        });
     }
 }
 

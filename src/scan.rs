@@ -14,6 +14,16 @@ pub(crate) enum Piece<'a> {
     Marker(Marker),
 }
 
+impl<'a> Piece<'a> {
+    /// The piece as it is spelled.
+    pub(crate) fn as_str(&self) -> &'a str {
+        match self {
+            Piece::Text(text) => text,
+            Piece::Marker(marker) => marker.spelling(),
+        }
+    }
+}
+
 /// The longest spelling, `<|end_of_msg|>`.
 const LONGEST: usize = 14;
 

@@ -1,0 +1,268 @@
+//! Pieces -> text, and tags that are real.
+//!
+//! In: pieces, each marker with what is known of it. Out: to the machine, text of what is open and real tags, in order.
+//! Held: a tag that has begun, and before it at most one tag that is real only if the right thing follows, with the white
+//! space behind it. One buffer has their bytes, and every decision consumes its front:
+//!
+//!     <|close|>response<|sep|> \n <|close|>mess
+//!     '------ pending -------'    '-- begun --'
+
+use std::ops::Range;
+
+use crate::event::Sink;
+use crate::header::{self, Attributes};
+use crate::machine::Machine;
+use crate::marker::Marker;
+use crate::report::Out;
+use crate::scan::Piece;
+use crate::table::{Advice, Origin, State, advise, recognised};
+use crate::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
+
+/// A tag whose end has not come, `at` in the held bytes.
+#[derive(Debug)]
+struct Begun {
+    tag: OpenTag,
+    at: usize,
+    origin: Origin,
+}
+
+/// A whole tag that is real if the right thing follows; its bytes are the first held.
+#[derive(Debug)]
+struct Pending {
+    tag: Tag,
+    len: usize,
+    /// Whether its `<|sep|>` is missing.
+    bare: bool,
+    follow: Follow,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    held: String,
+    pending: Option<Pending>,
+    begun: Option<Begun>,
+}
+
+impl Reader {
+    /// Takes a piece.
+    pub(crate) fn piece<S: Sink>(
+        &mut self,
+        piece: Piece<'_>,
+        origin: Origin,
+        machine: &mut Machine,
+        out: &mut Out<'_, S>,
+    ) {
+        match piece {
+            Piece::Text(text) => self.text(text, machine, out),
+            Piece::Marker(marker) => self.marker(marker, marker.spelling(), origin, machine, out),
+        }
+    }
+
+    /// Takes text.
+    pub(crate) fn text<S: Sink>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
+        if self.held.is_empty() {
+            return machine.data(text, out);
+        }
+        if self.pending.is_some() && text.len() > 2 * BLANKS {
+            // So much tells what follows; the header that begins in it may be longer than a tag can be.
+            let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));
+            self.text(head, machine, out);
+            return self.text(rest, machine, out);
+        }
+        if let Some(begun) = &mut self.begun {
+            if begun.tag.feed(text.as_bytes(), &mut out.ledger.examined) {
+                self.held.push_str(text);
+                return self.settle(machine, out);
+            }
+            self.refuse(machine, out);
+        } else if let Some(pending) = &self.pending {
+            let room = BLANKS - (self.held.len() - pending.len);
+            let blanks = text.bytes().take(room + 1).take_while(|&byte| header::is_blank(byte)).count();
+            out.ledger.examined += blanks as u64;
+            if blanks == text.len() && blanks <= room {
+                return self.held.push_str(text);
+            }
+            self.resolve(false, machine, out);
+        }
+        machine.data(text, out);
+    }
+
+    /// Takes a control token, spelled as `spelling` in the input.
+    pub(crate) fn marker<S: Sink>(
+        &mut self,
+        marker: Marker,
+        spelling: &str,
+        origin: Origin,
+        machine: &mut Machine,
+        out: &mut Out<'_, S>,
+    ) {
+        if origin == Origin::Quoted && !self.listens(machine) {
+            return self.text(spelling, machine, out);
+        }
+        if let Some(begun) = &self.begun {
+            match begun.tag.tag() {
+                Some(tag) if begun.origin != Origin::Quoted || machine.repeats(tag) => {
+                    let bare = marker != Marker::Sep;
+                    if !bare {
+                        self.held.push_str(spelling);
+                    }
+                    self.end_tag(tag, bare, machine, out);
+                    if !bare {
+                        return;
+                    }
+                }
+                _ => {
+                    self.refuse(machine, out);
+                    return self.marker(marker, spelling, origin, machine, out);
+                }
+            }
+        }
+        if let Some(pending) = &self.pending {
+            match pending.follow.marker(marker) {
+                Followed::Wait => {}
+                followed => self.resolve(followed == Followed::Yes, machine, out),
+            }
+        }
+        match marker {
+            _ if machine.state() == State::Done => machine.data(spelling, out),
+            Marker::Open | Marker::Close => {
+                let (tag, at) = (OpenTag::new(marker), self.held.len());
+                self.begun = Some(Begun { tag, at, origin });
+                self.held.push_str(spelling);
+            }
+            Marker::EndOfMsg | Marker::Eos => {
+                self.held.push_str(spelling);
+                self.judge(Tag::EndOfMsg, 0..0, false, origin, machine, out);
+            }
+            Marker::Sep if origin == Origin::Quoted => machine.data(spelling, out),
+            Marker::Sep => machine.separator(spelling, out),
+        }
+    }
+
+    /// No more comes: decides what is held. The end will do as what must follow, also where it cuts that.
+    pub(crate) fn finish<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+        if let Some(begun) = &self.begun {
+            let attributes = begun.tag.attributes();
+            let header = &self.held[begun.at + attributes.start..begun.at + attributes.end];
+            let readable = header.is_empty() || header::may_go_on(header);
+            let followed = self.pending.as_ref().map(|pending| pending.follow.tag(&begun.tag, false));
+            if begun.origin == Origin::Quoted || !readable {
+                self.refuse(machine, out);
+            } else if let Some(followed) = followed {
+                self.resolve(followed != Followed::No, machine, out);
+                self.settle(machine, out);
+            }
+        } else {
+            self.resolve(true, machine, out);
+        }
+        if self.begun.take().is_some() {
+            machine.cut_tag(&self.held, out);
+            self.held.clear();
+        }
+    }
+
+    /// Whether spelled markers in quoted text matter: the opener of the open channel may be repeated there.
+    pub(crate) fn listens(&self, machine: &Machine) -> bool {
+        self.begun.as_ref().map_or(machine.is_fresh(), |begun| begun.origin == Origin::Quoted)
+    }
+
+    /// The bytes that are not decided.
+    pub(crate) fn held(&self) -> &str {
+        &self.held
+    }
+
+    /// The tag that has begun got longer: is it what must follow, and may it stand here?
+    fn settle<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+        if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
+            match pending.follow.tag(&begun.tag, false) {
+                Followed::Wait => return,
+                followed => self.resolve(followed == Followed::Yes, machine, out),
+            }
+        }
+        if self.begun.as_ref().is_some_and(|begun| !begun.may_stand_in(machine.state())) {
+            self.refuse(machine, out);
+        }
+    }
+
+    /// The tag that has begun can become none: it is text.
+    fn refuse<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+        self.resolve(false, machine, out);
+        if self.begun.take().is_some_and(|begun| begun.tag.marker == Marker::Open) {
+            machine.no_opener();
+        }
+        machine.data(&self.held, out);
+        self.held.clear();
+    }
+
+    /// The pending tag is real, or it and the white space behind it are text.
+    fn resolve<S: Sink>(&mut self, real: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
+        let Some(pending) = self.pending.take() else { return };
+        let end = self.begun.as_mut().map_or(self.held.len(), |begun| std::mem::take(&mut begun.at));
+        let (tag, blanks) = self.held[..end].split_at(pending.len);
+        if real {
+            machine.act(pending.tag, tag, &Attributes::default(), pending.bare, out);
+            machine.data(blanks, out);
+        } else {
+            machine.data(&self.held[..end], out);
+        }
+        self.held.drain(..end);
+    }
+
+    /// A control token ends the tag that has begun.
+    fn end_tag<S: Sink>(&mut self, tag: Tag, bare: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
+        if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
+            let followed = pending.follow.tag(&begun.tag, true);
+            self.resolve(followed == Followed::Yes, machine, out);
+        }
+        if let Some(begun) = self.begun.take_if(|begun| begun.may_stand_in(machine.state())) {
+            return self.judge(tag, begun.tag.attributes(), bare, begun.origin, machine, out);
+        }
+        self.refuse(machine, out);
+    }
+
+    /// A tag is whole, and all that is held: is it real?
+    fn judge<S: Sink>(
+        &mut self,
+        tag: Tag,
+        attributes: Range<usize>,
+        bare: bool,
+        origin: Origin,
+        machine: &mut Machine,
+        out: &mut Out<'_, S>,
+    ) {
+        let advice = match origin {
+            _ if machine.repeats(tag) => Advice::Real,
+            Origin::Known => Advice::Real,
+            Origin::Spelled => advise(machine.state(), tag, machine.engages_tools()),
+            Origin::Quoted => Advice::Text,
+        };
+        match advice {
+            Advice::RealIf(follow) => {
+                self.pending = Some(Pending { tag, len: self.held.len(), bare, follow });
+                return;
+            }
+            Advice::Text => machine.data(&self.held, out),
+            Advice::Real => {
+                out.ledger.examined += attributes.len() as u64;
+                match header::read(&self.held[attributes]) {
+                    Some(attributes) => machine.act(tag, &self.held, &attributes, bare, out),
+                    None => machine.unreadable(&self.held, out),
+                }
+            }
+        }
+        self.held.clear();
+    }
+
+    /// Forgets everything but the allocation.
+    pub(crate) fn reset(&mut self) {
+        self.held.clear();
+        (self.pending, self.begun) = (None, None);
+    }
+}
+
+impl Begun {
+    /// Whether any of the names that it can have is recognised there.
+    fn may_stand_in(&self, state: State) -> bool {
+        !self.tag.names().and(recognised(state, self.tag.marker, self.origin)).is_empty()
+    }
+}
