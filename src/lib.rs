@@ -1,4 +1,9 @@
-//! Streaming parser for what Moonshot's Kimi K3 generates.
+#![doc = include_str!("../README.md")]
+//!
+//! # The byte's way
+//! chunk -> `scan` (pieces) -> `reader` (tags that are real) -> `machine` (events) -> [`Sink`], such as [`Chat`] -> frames. One
+//! straight line: nothing calls back upward, nothing is parsed twice, and [`parse`] is push and finish.
+#![forbid(unsafe_code)]
 
 mod call;
 mod chat;

@@ -4,8 +4,10 @@
 //! Held: a tag that has begun, and before it at most one tag that is real only if the right thing follows, with the white
 //! space behind it. One buffer has their bytes, and every decision consumes its front:
 //!
-//!     <|close|>response<|sep|> \n <|close|>mess
-//!     '------ pending -------'    '-- begun --'
+//! ```text
+//! <|close|>response<|sep|> \n <|close|>mess
+//! '------- pending ------'    '-- begun --'
+//! ```
 
 use std::ops::Range;
 

@@ -139,3 +139,86 @@ pub(crate) fn recognised(state: State, marker: Marker, origin: Origin) -> Names 
         State::Outside | State::Tools | State::Call | State::Done => Names::ALL,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: [State; 8] = [
+        State::Outside,
+        State::Think,
+        State::Response,
+        State::Tools,
+        State::Call,
+        State::Argument,
+        State::Json,
+        State::Done,
+    ];
+
+    fn tags() -> impl Iterator<Item = (String, Tag)> {
+        let named = |kind: &'static str, tag: fn(Name) -> Tag| {
+            Name::ALL.into_iter().map(move |name| (format!("{kind}({})", name.as_str()), tag(name)))
+        };
+        named("open", Tag::Open)
+            .chain(named("close", Tag::Close))
+            .chain([("end_of_msg".to_owned(), Tag::EndOfMsg)])
+    }
+
+    /// A markdown table: tags by states.
+    fn table(cell: impl Fn(State, Tag) -> String) -> String {
+        let head: String = STATES.iter().map(|state| format!(" {state:?} |")).collect();
+        let mut text = format!("| tag |{head}\n|---|{}\n", "---|".repeat(STATES.len()));
+        for (name, tag) in tags() {
+            let row: String = STATES.iter().map(|&state| format!(" {} |", cell(state, tag))).collect();
+            text += &format!("| `{name}` |{row}\n");
+        }
+        text
+    }
+
+    fn set(follow: &Follow) -> String {
+        if follow.any {
+            return "any control token".to_owned();
+        }
+        let named = |kind: &'static str, names: Names| names.iter().map(move |name| format!("{kind}({})", name.as_str()));
+        let end = follow.end_of_msg.then(|| "end_of_msg".to_owned());
+        named("open", follow.open).chain(named("close", follow.close)).chain(end).collect::<Vec<_>>().join(", ")
+    }
+
+    fn advice(state: State, tag: Tag, engaged: bool) -> String {
+        match advise(state, tag, engaged) {
+            Advice::Real => "real".to_owned(),
+            Advice::Text => "text".to_owned(),
+            Advice::RealIf(follow) => format!("real before: {}, the end", set(&follow)),
+        }
+    }
+
+    fn action(state: State, tag: Tag, engaged: bool) -> String {
+        match decide(state, tag, engaged) {
+            Action::Enter(channel) => format!("enter {}", channel.name()),
+            action => format!("{action:?}").to_lowercase(),
+        }
+    }
+
+    /// A cell, and what it is instead while tools are not engaged.
+    fn both(cell: impl Fn(bool) -> String) -> String {
+        match (cell(true), cell(false)) {
+            (on, off) if on == off => on,
+            (on, off) => format!("{on} (tools off: {off})"),
+        }
+    }
+
+    /// SPEC.md holds both tables as they are. `UPDATE_EXPECT=1 cargo test` rewrites them.
+    #[test]
+    fn spec_holds_the_tables() {
+        let spec = include_str!("../SPEC.md");
+        let splice = |spec: String, name: &str, table: String| {
+            let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+            let (before, rest) = spec.split_once(&begin).expect("SPEC.md has the table's beginning");
+            let (_, after) = rest.split_once(&end).expect("SPEC.md has the table's end");
+            format!("{before}{begin}{table}{end}{after}")
+        };
+        let wanted = splice(spec.to_owned(), "actions", table(|state, tag| both(|on| action(state, tag, on))));
+        let wanted = splice(wanted, "advice", table(|state, tag| both(|on| advice(state, tag, on))));
+        expect_test::expect_file!["../SPEC.md"].assert_eq(&wanted);
+    }
+}
