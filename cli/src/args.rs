@@ -1,0 +1,296 @@
+//! The arguments: what each command takes, what it means, and examples.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use kimi_xtml::{IdPolicy, Request, ToolChoice, Undeclared};
+use kimi_xtml_cli::cases::{self, Opened};
+use kimi_xtml_cli::chunking::Chunkings;
+use kimi_xtml_cli::output::Format;
+
+/// Turns what Kimi K3 generates into reasoning, content and tool calls.
+#[derive(Parser)]
+#[command(
+    name = "kimi-xtml",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  kimi-xtml parse --opened think --tool get_weather generated.txt
+  kimi-xtml inspect generated.txt --chunk 8
+  kimi-xtml replay corpora/tools.jsonl --id C001 --format sse --rate 40
+  kimi-xtml check corpora/*.jsonl
+
+`kimi-xtml COMMAND --help` tells more of a command, with examples."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Parse(ParseArgs),
+    Check(CheckArgs),
+    Inspect(InspectArgs),
+    Replay(ReplayArgs),
+}
+
+/// Parse one raw generated text.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml parse --opened think --tool get_weather generated.txt
+  kimi-xtml parse --opened response --format sse --chunk 12 generated.txt
+  some-engine | kimi-xtml parse --format events --chunk 1 -
+
+With the format `message` one JSON object is printed. All counts in its `bytes`
+are bytes of the input, and the last six add up to the first.")]
+pub(crate) struct ParseArgs {
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    /// The engine's finish reason
+    #[arg(long, value_name = "REASON", default_value = "stop", value_parser = ["stop", "length"])]
+    pub(crate) finish: String,
+    /// Bytes that are pushed at a time (characters may be cut), or `whole`
+    #[arg(long, value_name = "N|whole", default_value = "whole")]
+    pub(crate) chunk: Chunk,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// The text; `-` is the standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+}
+
+/// Run case files under every chunking.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml check corpora/*.jsonl
+  kimi-xtml check --chunking chars,random:7 corpora/malformed.jsonl
+
+A case passes if every chunking gives its result. Records with token ids are
+also run with them. Exit code: 0 if all passed, 1 if one failed, 2 if a file
+cannot be read.")]
+pub(crate) struct CheckArgs {
+    /// as-given, whole, chars, random:SEED, random (20 seeds)
+    #[arg(long, value_name = "CHUNKING", value_delimiter = ',', default_value = "as-given,whole,chars,random")]
+    pub(crate) chunking: Vec<Chunkings>,
+    /// Case files; `-` is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// Show what the parser does, chunk by chunk.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml inspect --opened think --tool get_weather --chunk 8 generated.txt
+  kimi-xtml inspect corpora/malformed.jsonl --id X04
+  kimi-xtml inspect --opened think generated.txt --record >> my-cases.jsonl
+
+For each chunk: what came in, the events with their spans of the input, and
+after the arrow the open channel and what is held. A bug report is best made of
+this output, or of the line that --record prints.")]
+pub(crate) struct InspectArgs {
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    /// The engine's finish reason
+    #[arg(long, value_name = "REASON", default_value = "stop", value_parser = ["stop", "length"])]
+    pub(crate) finish: String,
+    /// Bytes that are pushed at a time (characters may be cut), or `whole`
+    #[arg(long, value_name = "N|whole", default_value = "whole")]
+    pub(crate) chunk: Chunk,
+    /// Show this record of a case file alone
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// The input is a case file (so is a file that is named .jsonl); its records have a request, a finish reason and chunks
+    #[arg(long)]
+    pub(crate) cases: bool,
+    /// Show long texts whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print a case of the text instead, as a line for a case file: read it over before you keep it
+    #[arg(long)]
+    pub(crate) record: bool,
+    /// A raw text or a case file; `-` is the standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+}
+
+/// Play recorded streams through the parser.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml replay corpora/tools.jsonl
+  kimi-xtml replay corpora/tools.jsonl --id C001 --format sse --rate 40
+
+Chunks are pushed as they were recorded, with their token ids where the record
+has them.")]
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// Play at this rate; a chunk without ids counts as one token
+    #[arg(long, value_name = "TOKENS_PER_S", allow_negative_numbers = true, value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+    /// Play this record alone
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// A case file; `-` is the standard input
+    pub(crate) file: PathBuf,
+}
+
+/// What the parser must know of the request.
+#[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestArgs {
+    /// The channel that the prompt left open; `none` if the text has its own openers
+    #[arg(help_heading = "Request", long, value_name = "think|response|none", default_value = "none", value_parser = opened)]
+    pub(crate) opened: Opened,
+    /// A declared tool; none declared, calls are not parsed
+    #[arg(help_heading = "Request", long = "tool", value_name = "NAME")]
+    pub(crate) tools: Vec<String>,
+    /// The tool choice
+    #[arg(help_heading = "Request", long, value_name = "auto|none|required|NAME", default_value = "auto")]
+    pub(crate) tool_choice: String,
+    /// Put reasoning into the content
+    #[arg(help_heading = "Request", long)]
+    pub(crate) no_separate_reasoning: bool,
+    /// What becomes of a tools section that was not asked for
+    #[arg(help_heading = "Request", long, value_enum, default_value_t)]
+    pub(crate) undeclared: UndeclaredArg,
+    /// Let objects and arrays go out as they arrive
+    #[arg(help_heading = "Request", long)]
+    pub(crate) stream_json: bool,
+}
+
+impl Default for RequestArgs {
+    fn default() -> Self {
+        RequestArgs {
+            opened: Opened::None,
+            tools: Vec::new(),
+            tool_choice: "auto".into(),
+            no_separate_reasoning: false,
+            undeclared: UndeclaredArg::Withhold,
+            stream_json: false,
+        }
+    }
+}
+
+impl RequestArgs {
+    pub(crate) fn request(&self) -> anyhow::Result<Request> {
+        let choice = cases::tool_choice(&self.tool_choice);
+        if let ToolChoice::Named(name) = &choice
+            && !self.tools.contains(name)
+        {
+            anyhow::bail!(
+                "--tool-choice {name}: it is not auto, none or required, and no tool of that name is declared\nDeclare it with --tool {name}."
+            );
+        }
+        let undeclared = match self.undeclared {
+            UndeclaredArg::Withhold => Undeclared::Withhold,
+            UndeclaredArg::Content => Undeclared::Content,
+        };
+        Ok(Request::new()
+            .opened(self.opened.channel())
+            .tools(self.tools.clone())
+            .tool_choice(choice)
+            .separate_reasoning(!self.no_separate_reasoning)
+            .undeclared(undeclared)
+            .stream_json(self.stream_json))
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UndeclaredArg {
+    /// It is no content
+    #[default]
+    Withhold,
+    /// It is content
+    Content,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct OutputArgs {
+    /// What is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: FormatArg,
+    /// How calls get their ids
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) call_ids: CallIds,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// One JSON object a stream: the message, what deviated, and where each byte went
+    #[default]
+    Message,
+    /// One JSON object an event, with its span of the input
+    Events,
+    /// One Chat Completions delta a line
+    Chat,
+    /// Server-sent frames; their id and time are fixed, so that outputs compare
+    Sse,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Message => Format::Message,
+            FormatArg::Events => Format::Events,
+            FormatArg::Chat => Format::Chat,
+            FormatArg::Sse => Format::Sse,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CallIds {
+    /// call_ and 24 random letters and digits
+    #[default]
+    Random,
+    /// NAME_0, NAME_1, …: the same every time
+    Numbered,
+}
+
+impl CallIds {
+    pub(crate) fn policy(self) -> IdPolicy {
+        match self {
+            CallIds::Random => IdPolicy::random(),
+            CallIds::Numbered => IdPolicy::numbered(0),
+        }
+    }
+}
+
+/// How much is pushed at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chunk {
+    Whole,
+    Bytes(NonZeroUsize),
+}
+
+impl FromStr for Chunk {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> Result<Self, &'static str> {
+        match word {
+            "whole" => Ok(Chunk::Whole),
+            number => number.parse().map(Chunk::Bytes).map_err(|_| "a number of bytes from 1 on, or `whole`"),
+        }
+    }
+}
+
+fn opened(word: &str) -> Result<Opened, &'static str> {
+    match word {
+        "think" => Ok(Opened::Think),
+        "response" => Ok(Opened::Response),
+        "none" => Ok(Opened::None),
+        _ => Err("think, response or none"),
+    }
+}
+
+fn rate(word: &str) -> Result<f64, &'static str> {
+    let rate = word.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or("a number of tokens a second, above 0")
+}

@@ -1,0 +1,87 @@
+//! Model text for people: what a terminal can show, on one line.
+//!
+//! In: any text. Out: `‹text›`, in which a control character is its picture (`␊` for a line feed) and what else cannot be
+//! seen an escape, and which is shortened in its middle if it is long. The rest stands as it is, backslashes too.
+
+use std::fmt::Write;
+
+/// Characters at the beginning and at the end that stay of a text that is too long.
+const HEAD: usize = 80;
+const TAIL: usize = 40;
+
+/// The whole text.
+pub fn quoted(text: &str) -> String {
+    let mut shown = String::from("‹");
+    escape_into(&mut shown, text);
+    shown.push('›');
+    shown
+}
+
+/// The text, or its beginning and its end.
+pub fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= HEAD + TAIL + 20 {
+        return quoted(text);
+    }
+    let at = |number: usize| text.char_indices().nth(number).map_or(text.len(), |(at, _)| at);
+    let (head, tail) = (at(HEAD), at(count - TAIL));
+    let mut shown = String::from("‹");
+    escape_into(&mut shown, &text[..head]);
+    let _ = write!(shown, "› … {} bytes … ‹", tail - head);
+    escape_into(&mut shown, &text[tail..]);
+    shown.push('›');
+    shown
+}
+
+/// Both texts, from a little before the place where they part.
+pub fn apart(a: &str, b: &str) -> (String, String) {
+    let same =
+        a.char_indices().zip(b.chars()).find(|((_, a), b)| a != b).map_or(a.len().min(b.len()), |((at, _), _)| at);
+    let back = a[..same].char_indices().rev().nth(HEAD / 2).map_or(0, |(at, _)| at);
+    let rest = |text: &str| {
+        let skipped = if back > 0 { format!("{back} bytes … ") } else { String::new() };
+        skipped + &shortened(&text[back..])
+    };
+    (rest(a), rest(b))
+}
+
+fn escape_into(shown: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\0'..='\u{1f}' => shown.extend(char::from_u32(0x2400 + c as u32)),
+            '\u{7f}' => shown.push('␡'),
+            c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+}
+
+/// White space of no width, marks that turn the direction, line ends of Unicode's own.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_what_a_terminal_cannot() {
+        assert_eq!(quoted("a\n\u{1b}[1m \"\\\" é \u{202e}\u{7f}"), "‹a␊␛[1m \"\\\" é \\u{202e}␡›");
+    }
+
+    #[test]
+    fn shows_where_texts_part() {
+        let same = "é".repeat(99);
+        let (a, b) = apart(&format!("{same}x"), &same);
+        assert_eq!(a, format!("116 bytes … ‹{}x›", "é".repeat(41)));
+        assert_eq!(b, format!("116 bytes … ‹{}›", "é".repeat(41)));
+        assert_eq!(apart("ab", "ac"), ("‹ab›".into(), "‹ac›".into()));
+    }
+
+    #[test]
+    fn shortens_the_middle() {
+        let long = "é".repeat(500);
+        assert_eq!(shortened(&long), format!("‹{}› … 760 bytes … ‹{}›", "é".repeat(80), "é".repeat(40)));
+    }
+}
