@@ -77,7 +77,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// A call opens.
-    pub(crate) fn start<S: Sink>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
         (self.form, self.closed, self.broken, self.spoilt) = (Form::Empty, false, false, false);
         self.keys.clear();
         self.live = !name.is_empty();
@@ -101,7 +101,7 @@ impl Call {
     }
 
     /// An argument opens, or a block if it has no key.
-    pub(crate) fn start_value<S: Sink>(
+    pub(crate) fn start_value<S: Sink + ?Sized>(
         &mut self,
         key: Option<&str>,
         kind: ValueKind,
@@ -152,7 +152,7 @@ impl Call {
     }
 
     /// Text of the open value.
-    pub(crate) fn value<S: Sink>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
+    pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
         let call = self.ordinal;
         match self.mode {
             Mode::Escape => json::escape(text, &mut self.scratch, |json, len| {
@@ -187,13 +187,13 @@ impl Call {
     }
 
     /// What went out is no JSON: nothing more of this call's arguments can.
-    fn give_up<S: Sink>(&mut self, out: &mut Out<'_, S>) {
+    fn give_up<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         out.diagnose(Code::NotJson);
         (self.broken, self.spoilt, self.mode) = (true, true, Mode::Failed);
     }
 
     /// Gives the held value as the beginning of a string, and tells why.
-    fn give_as_string<S: Sink>(&mut self, code: Code, out: &mut Out<'_, S>) {
+    fn give_as_string<S: Sink + ?Sized>(&mut self, code: Code, out: &mut Out<'_, S>) {
         let mut span = std::mem::take(&mut self.held_span);
         let start = span.start();
         out.ledger.note(code, start.bytes.start);
@@ -207,7 +207,7 @@ impl Call {
     }
 
     /// No more of the open value comes: what is held goes out. A value that is cut off is not ended.
-    pub(crate) fn settle_value<S: Sink>(&mut self, whole: bool, out: &mut Out<'_, S>) {
+    pub(crate) fn settle_value<S: Sink + ?Sized>(&mut self, whole: bool, out: &mut Out<'_, S>) {
         self.quote = match self.mode {
             Mode::Escape if whole => "\"",
             Mode::Hold if whole && self.held.is_empty() => {
@@ -232,7 +232,7 @@ impl Call {
     }
 
     /// The open value, which is settled, ends.
-    pub(crate) fn end_value<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn end_value<S: Sink + ?Sized>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
         let (call, json) = (self.ordinal, self.quote);
         self.closed = cause == Cause::Closed;
         if !self.closed {
@@ -242,7 +242,7 @@ impl Call {
     }
 
     /// The call ends.
-    pub(crate) fn end<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn end<S: Sink + ?Sized>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
         let complete = !self.broken
             && match (cause, self.form) {
                 (Cause::Finish, _) => false,

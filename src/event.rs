@@ -316,7 +316,20 @@ pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(Ow
     whole
 }
 
-/// Takes events as they come. A closure `FnMut(Event, Span)` is one; a `Vec<(OwnedEvent, Span)>` stores them.
+/// Takes events as they come. A closure `FnMut(Event, Span)` is one; a `Vec<(OwnedEvent, Span)>` stores them;
+/// `&mut dyn Sink` will do where the type is not known.
+///
+/// ```
+/// use kimi_xtml::{Parser, Request, Sink};
+///
+/// let mut events = Vec::new();
+/// let sink: &mut dyn Sink = &mut events;
+/// let mut parser = Parser::new(Request::new());
+/// parser.push("hello", sink)?;
+/// parser.finish("stop", sink)?;
+/// assert_eq!(events.len(), 1);
+/// # Ok::<(), kimi_xtml::StateError>(())
+/// ```
 pub trait Sink {
     /// Takes one event and the span of the input that it came from.
     fn event(&mut self, event: Event<'_>, span: Span);

@@ -3,18 +3,6 @@
 //! In: text as it arrives. Out: fragments of a JSON string, or how far a value can still be JSON (RFC 8259: any
 //! number spelling, any `\u` escape, any depth). Held: a bit for each open bracket.
 
-/// Appends `text` to `out` as the inside of a JSON string.
-pub(crate) fn escape_into(text: &str, out: &mut String) {
-    let mut from = 0;
-    while let Some(len) = text.as_bytes()[from..].iter().position(|&byte| is_special(byte)) {
-        let at = from + len;
-        out.push_str(&text[from..at]);
-        push_escape(text.as_bytes()[at], out);
-        from = at + 1;
-    }
-    out.push_str(&text[from..]);
-}
-
 /// Text that is escaped at a time; a fragment is at most six times as long.
 const BLOCK: usize = 512;
 
@@ -22,20 +10,63 @@ const BLOCK: usize = 512;
 pub(crate) fn escape(mut text: &str, scratch: &mut String, mut fragment: impl FnMut(&str, usize)) {
     while !text.is_empty() {
         let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
-        if block.bytes().any(is_special) {
-            scratch.clear();
-            escape_into(block, scratch);
-            fragment(scratch, block.len());
-        } else {
-            fragment(block, block.len());
+        match find_special(block.as_bytes()) {
+            Some(first) => {
+                scratch.clear();
+                escape_from(first, block, scratch);
+                fragment(scratch, block.len());
+            }
+            None => fragment(block, block.len()),
         }
         text = rest;
+    }
+}
+
+/// Appends `text` to `out` as the inside of a JSON string.
+pub(crate) fn escape_into(text: &str, out: &mut String) {
+    match find_special(text.as_bytes()) {
+        Some(first) => escape_from(first, text, out),
+        None => out.push_str(text),
+    }
+}
+
+/// The same for text whose first byte that must be escaped is known: run by run.
+fn escape_from(first: usize, text: &str, out: &mut String) {
+    let (mut from, mut at) = (0, first);
+    loop {
+        out.push_str(&text[from..at]);
+        push_escape(text.as_bytes()[at], out);
+        from = at + 1;
+        let Some(run) = find_special(&text.as_bytes()[from..]) else {
+            return out.push_str(&text[from..]);
+        };
+        at = from + run;
     }
 }
 
 /// Whether a byte must be escaped.
 const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// The first byte that must be escaped, eight at a time: in `word`, the high bit of each special byte is set, and of
+/// others only behind one.
+fn find_special(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGHS: u64 = ONES << 7;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let special = (below(word, 0x20) | quote | backslash) & HIGHS;
+        if special != 0 {
+            return Some(at * 8 + special.trailing_zeros() as usize / 8);
+        }
+    }
+    let tail = tail.iter().position(|&byte| is_special(byte))?;
+    Some(words.len() * 8 + tail)
 }
 
 fn push_escape(byte: u8, out: &mut String) {
@@ -118,7 +149,7 @@ impl Validator {
             if let Next::String { .. } = self.next {
                 // One run of plain text.
                 let rest = &bytes[at..];
-                at += rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
+                at += find_special(rest).unwrap_or(rest.len());
                 let Some(&special) = bytes.get(at) else {
                     return at;
                 };
@@ -244,6 +275,20 @@ mod tests {
         let mut out = String::new();
         escape_into("a\"\\\n\r\t\u{8}\u{c}\u{1}\u{1f}\u{7f}é", &mut out);
         assert_eq!(out, "a\\\"\\\\\\n\\r\\t\\b\\f\\u0001\\u001f\u{7f}é");
+    }
+
+    #[test]
+    fn finds_the_first_special_byte_wherever_it_stands() {
+        for byte in 0..=255 {
+            for at in 0..20 {
+                let mut bytes = [b' '; 20];
+                bytes[at] = byte;
+                bytes[19] = b'"';
+                let wanted = if is_special(byte) { at } else { 19 };
+                assert_eq!(find_special(&bytes), Some(wanted), "{byte} at {at}");
+            }
+        }
+        assert_eq!(find_special("é".repeat(20).as_bytes()), None);
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Machine {
     }
 
     /// Begins a stream: opens what the prompt left open.
-    pub(crate) fn start<S: Sink>(&mut self, out: &mut Out<'_, S>) {
+    pub(crate) fn start<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         self.between = self.engages_tools();
         match self.request.opened {
             Some(Channel::Tools) if !self.between => (self.withheld, self.state) = (true, State::Tools),
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// Ends a stream: ends what is open.
-    pub(crate) fn finish<S: Sink>(&mut self, out: &mut Out<'_, S>) {
+    pub(crate) fn finish<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         self.settle_value(false, out);
         while !matches!(self.state, State::Outside | State::Done) {
             self.leave(Cause::Finish, "", out);
@@ -94,7 +94,7 @@ impl Machine {
     }
 
     /// Takes a real tag, whose bytes are `raw`, and does what the table says; `bare` if its `<|sep|>` is missing.
-    pub(crate) fn act<S: Sink>(
+    pub(crate) fn act<S: Sink + ?Sized>(
         &mut self,
         tag: Tag,
         raw: &str,
@@ -146,7 +146,7 @@ impl Machine {
     }
 
     /// Takes a `<|sep|>` that ends no tag.
-    pub(crate) fn separator<S: Sink>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn separator<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
         match self.state {
             State::Outside | State::Tools | State::Call => self.drop_tag(Code::StraySeparator, raw, out),
             _ => self.data(raw, out),
@@ -154,7 +154,7 @@ impl Machine {
     }
 
     /// Takes a header whose attributes do not lex: all of it is text.
-    pub(crate) fn unreadable<S: Sink>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn unreadable<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
         self.no_opener();
         match self.state {
             State::Tools | State::Call => self.drop_tag(Code::UnreadableHeader, raw, out),
@@ -170,13 +170,13 @@ impl Machine {
     }
 
     /// Takes a tag that the stream's end cut.
-    pub(crate) fn cut_tag<S: Sink>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn cut_tag<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
         self.settle_value(false, out);
         self.drop_tag(Code::CutTag, raw, out);
     }
 
     /// Takes text of what is open.
-    pub(crate) fn data<S: Sink>(&mut self, text: &str, out: &mut Out<'_, S>) {
+    pub(crate) fn data<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
         if text.is_empty() {
             return;
         }
@@ -205,7 +205,7 @@ impl Machine {
     }
 
     /// Text beside the elements: white space is markup until something else comes, which is told of.
-    fn beside<'t, S: Sink>(
+    fn beside<'t, S: Sink + ?Sized>(
         &mut self,
         event: fn(&'t str) -> Event<'t>,
         code: Option<Code>,
@@ -227,7 +227,7 @@ impl Machine {
         out.text(event, text);
     }
 
-    fn enter<S: Sink>(&mut self, channel: Channel, raw: &str, out: &mut Out<'_, S>) {
+    fn enter<S: Sink + ?Sized>(&mut self, channel: Channel, raw: &str, out: &mut Out<'_, S>) {
         self.state = match channel {
             Channel::Think => State::Think,
             Channel::Response => State::Response,
@@ -238,7 +238,7 @@ impl Machine {
     }
 
     /// Opens a call, an argument or a block.
-    fn begin<S: Sink>(&mut self, tag: Tag, raw: &str, attributes: &Attributes<'_>, out: &mut Out<'_, S>) {
+    fn begin<S: Sink + ?Sized>(&mut self, tag: Tag, raw: &str, attributes: &Attributes<'_>, out: &mut Out<'_, S>) {
         let muted = self.is_muted();
         self.fresh = false;
         let (state, kind, key) = match tag {
@@ -267,7 +267,7 @@ impl Machine {
     }
 
     /// Ends the innermost open thing, at the tag `raw` if that closes it.
-    fn leave<S: Sink>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
+    fn leave<S: Sink + ?Sized>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
         let muted = self.is_muted();
         if muted {
             self.data(raw, out);
@@ -302,14 +302,14 @@ impl Machine {
     }
 
     /// No more of the open value comes; `whole` if it is not cut off.
-    fn settle_value<S: Sink>(&mut self, whole: bool, out: &mut Out<'_, S>) {
+    fn settle_value<S: Sink + ?Sized>(&mut self, whole: bool, out: &mut Out<'_, S>) {
         if matches!(self.state, State::Argument | State::Json) && !self.is_muted() {
             self.call.settle_value(whole, out);
         }
     }
 
     /// Drops a tag that does nothing here.
-    fn drop_tag<S: Sink>(&mut self, code: Code, raw: &str, out: &mut Out<'_, S>) {
+    fn drop_tag<S: Sink + ?Sized>(&mut self, code: Code, raw: &str, out: &mut Out<'_, S>) {
         if self.is_muted() {
             return self.data(raw, out);
         }

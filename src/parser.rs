@@ -86,7 +86,7 @@ impl Parser {
     ///
     /// # Errors
     /// [`StateError::Finished`] after [`finish`](Self::finish), as for every input.
-    pub fn push(&mut self, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Text, sink)?;
         self.replace_partial(sink);
         self.spelled(text, sink);
@@ -95,7 +95,7 @@ impl Parser {
 
     /// Takes what [`push`](Self::push) takes as bytes, UTF-8 cut anywhere. Each invalid sequence becomes U+FFFD and is
     /// counted in the report.
-    pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Text, sink)?;
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.decode(bytes, |decoded| self.decoded(decoded, sink));
@@ -104,7 +104,7 @@ impl Parser {
     }
 
     /// Takes text that is never structure, whatever it spells.
-    pub fn push_text(&mut self, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push_text(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
         self.ledger.receive(text);
         self.quoted(text, sink);
@@ -112,7 +112,7 @@ impl Parser {
     }
 
     /// Takes a control token. It counts as its spelling in spans and in the report.
-    pub fn push_marker(&mut self, marker: Marker, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push_marker(&mut self, marker: Marker, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
         self.ledger.receive(marker.spelling());
         self.known(marker, marker.spelling(), sink);
@@ -121,7 +121,7 @@ impl Parser {
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure. The
     /// text of a token may be empty and come with a later one.
-    pub fn push_token(&mut self, id: u32, text: &str, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push_token(&mut self, id: u32, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
         let marker = Marker::from_id(id);
         let text = if let Some(marker) = marker { marker.spelling() } else { text };
@@ -140,7 +140,12 @@ impl Parser {
     ///
     /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, or if the delta has one token;
     /// [`push_token`](Self::push_token) is exact for any tokens.
-    pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push_with_ids(
+        &mut self,
+        text: &str,
+        ids: &[u32],
+        sink: &mut (impl Sink + ?Sized),
+    ) -> Result<(), StateError> {
         self.begin(Source::Ids, sink)?;
         let Parser { scanner, ids: coming, reader, machine, ledger, .. } = self;
         coming.receive(ledger.receive_tokens(ids.len()), ids);
@@ -166,7 +171,7 @@ impl Parser {
     ///
     /// # Errors
     /// [`StateError::Finished`] if it was called before.
-    pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut impl Sink) -> Result<&'r str, StateError> {
+    pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> Result<&'r str, StateError> {
         self.begin(self.source, sink)?;
         self.replace_partial(sink);
         self.flush(sink);
@@ -213,7 +218,7 @@ impl Parser {
     }
 
     /// What comes before every input.
-    fn begin(&mut self, source: Source, sink: &mut impl Sink) -> Result<(), StateError> {
+    fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         if self.finished {
             return Err(StateError::Finished);
         }
@@ -230,13 +235,13 @@ impl Parser {
     }
 
     /// Text in which markers count by their spelling.
-    fn spelled(&mut self, text: &str, sink: &mut impl Sink) {
+    fn spelled(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         self.ledger.receive(text);
         self.scan(text, Origin::Spelled, sink);
     }
 
     /// Text that is no structure.
-    fn quoted(&mut self, text: &str, sink: &mut impl Sink) {
+    fn quoted(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if self.reader.listens(&self.machine) {
             self.scan(text, Origin::Quoted, sink);
         } else {
@@ -249,13 +254,13 @@ impl Parser {
     }
 
     /// A control token.
-    fn known(&mut self, marker: Marker, spelling: &str, sink: &mut impl Sink) {
+    fn known(&mut self, marker: Marker, spelling: &str, sink: &mut (impl Sink + ?Sized)) {
         self.flush(sink);
         let out = &mut Out { ledger: &mut self.ledger, sink };
         self.reader.marker(marker, spelling, Origin::Known, &mut self.machine, out);
     }
 
-    fn scan(&mut self, text: &str, origin: Origin, sink: &mut impl Sink) {
+    fn scan(&mut self, text: &str, origin: Origin, sink: &mut (impl Sink + ?Sized)) {
         let Parser { scanner, reader, machine, ledger, .. } = self;
         ledger.examined += text.len() as u64;
         let out = &mut Out { ledger, sink };
@@ -263,13 +268,13 @@ impl Parser {
     }
 
     /// The beginning of a marker that the scanner holds is text.
-    fn flush(&mut self, sink: &mut impl Sink) {
+    fn flush(&mut self, sink: &mut (impl Sink + ?Sized)) {
         let Parser { scanner, reader, machine, ledger, .. } = self;
         let out = &mut Out { ledger, sink };
         scanner.flush(|piece| reader.piece(piece, Origin::Quoted, machine, out));
     }
 
-    fn decoded(&mut self, decoded: Result<&str, usize>, sink: &mut impl Sink) {
+    fn decoded(&mut self, decoded: Result<&str, usize>, sink: &mut (impl Sink + ?Sized)) {
         match decoded {
             Ok(text) => self.spelled(text, sink),
             Err(raw) => {
@@ -280,7 +285,7 @@ impl Parser {
     }
 
     /// A character that was cut never became whole.
-    fn replace_partial(&mut self, sink: &mut impl Sink) {
+    fn replace_partial(&mut self, sink: &mut (impl Sink + ?Sized)) {
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.flush(|decoded| self.decoded(decoded, sink));
         self.decoder = decoder;

@@ -47,7 +47,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Takes a piece.
-    pub(crate) fn piece<S: Sink>(
+    pub(crate) fn piece<S: Sink + ?Sized>(
         &mut self,
         piece: Piece<'_>,
         origin: Origin,
@@ -61,7 +61,7 @@ impl Reader {
     }
 
     /// Takes text.
-    pub(crate) fn text<S: Sink>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
+    pub(crate) fn text<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
         if self.held.is_empty() {
             return machine.data(text, out);
         }
@@ -90,7 +90,7 @@ impl Reader {
     }
 
     /// Takes a control token, spelled as `spelling` in the input.
-    pub(crate) fn marker<S: Sink>(
+    pub(crate) fn marker<S: Sink + ?Sized>(
         &mut self,
         marker: Marker,
         spelling: &str,
@@ -142,7 +142,7 @@ impl Reader {
     }
 
     /// No more comes: decides what is held. The end will do as what must follow, also where it cuts that.
-    pub(crate) fn finish<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+    pub(crate) fn finish<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         if let Some(begun) = &self.begun {
             let attributes = begun.tag.attributes();
             let header = &self.held[begun.at + attributes.start..begun.at + attributes.end];
@@ -174,7 +174,7 @@ impl Reader {
     }
 
     /// The tag that has begun got longer: is it what must follow, and may it stand here?
-    fn settle<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+    fn settle<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
             match pending.follow.tag(&begun.tag, false) {
                 Followed::Wait => return,
@@ -187,7 +187,7 @@ impl Reader {
     }
 
     /// The tag that has begun can become none: it is text.
-    fn refuse<S: Sink>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+    fn refuse<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         self.resolve(false, machine, out);
         if self.begun.take().is_some_and(|begun| begun.tag.marker == Marker::Open) {
             machine.no_opener();
@@ -197,7 +197,7 @@ impl Reader {
     }
 
     /// The pending tag is real, or it and the white space behind it are text.
-    fn resolve<S: Sink>(&mut self, real: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
+    fn resolve<S: Sink + ?Sized>(&mut self, real: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
         let Some(pending) = self.pending.take() else { return };
         let end = self.begun.as_mut().map_or(self.held.len(), |begun| std::mem::take(&mut begun.at));
         let (tag, blanks) = self.held[..end].split_at(pending.len);
@@ -211,7 +211,7 @@ impl Reader {
     }
 
     /// A control token ends the tag that has begun.
-    fn end_tag<S: Sink>(&mut self, tag: Tag, bare: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
+    fn end_tag<S: Sink + ?Sized>(&mut self, tag: Tag, bare: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
         if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
             let followed = pending.follow.tag(&begun.tag, true);
             self.resolve(followed == Followed::Yes, machine, out);
@@ -223,7 +223,7 @@ impl Reader {
     }
 
     /// A tag is whole, and all that is held: is it real?
-    fn judge<S: Sink>(
+    fn judge<S: Sink + ?Sized>(
         &mut self,
         tag: Tag,
         attributes: Range<usize>,

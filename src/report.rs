@@ -209,12 +209,12 @@ impl Ledger {
 }
 
 /// Where events go: each takes the next bytes of the input as its span.
-pub(crate) struct Out<'a, S> {
+pub(crate) struct Out<'a, S: ?Sized> {
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) sink: &'a mut S,
 }
 
-impl<S: Sink> Out<'_, S> {
+impl<S: Sink + ?Sized> Out<'_, S> {
     /// Gives an event for the next `len` bytes of the input.
     pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
         let span = self.ledger.take(len, event.kind());

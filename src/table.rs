@@ -159,9 +159,7 @@ mod tests {
         let named = |kind: &'static str, tag: fn(Name) -> Tag| {
             Name::ALL.into_iter().map(move |name| (format!("{kind}({})", name.as_str()), tag(name)))
         };
-        named("open", Tag::Open)
-            .chain(named("close", Tag::Close))
-            .chain([("end_of_msg".to_owned(), Tag::EndOfMsg)])
+        named("open", Tag::Open).chain(named("close", Tag::Close)).chain([("end_of_msg".to_owned(), Tag::EndOfMsg)])
     }
 
     /// A markdown table: tags by states.
@@ -179,7 +177,8 @@ mod tests {
         if follow.any {
             return "any control token".to_owned();
         }
-        let named = |kind: &'static str, names: Names| names.iter().map(move |name| format!("{kind}({})", name.as_str()));
+        let named =
+            |kind: &'static str, names: Names| names.iter().map(move |name| format!("{kind}({})", name.as_str()));
         let end = follow.end_of_msg.then(|| "end_of_msg".to_owned());
         named("open", follow.open).chain(named("close", follow.close)).chain(end).collect::<Vec<_>>().join(", ")
     }
