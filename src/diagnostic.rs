@@ -52,7 +52,8 @@ codes! {
     NamelessCall = "nameless-call",
     /// A call of a tool that the request did not declare; it is passed on.
     UndeclaredTool = "undeclared-tool",
-    /// A call has the same argument twice; both are passed on. Seen among the first 128 arguments of a call.
+    /// A call has the same argument twice; both are passed on. Told if the key is among the call's first
+    /// 128 different ones.
     DuplicateKey = "duplicate-key",
     /// A value that its type says is JSON is not; it goes out as a string.
     NotJson = "not-json",

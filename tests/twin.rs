@@ -710,17 +710,38 @@ const BEGINNINGS: &[&str] = &[
     "{tools}{call}{argument key=\"k\"}",
 ];
 
+/// Blanks, often as many as a tag may have or one more or less.
+fn blanks() -> impl Strategy<Value = String> {
+    prop_oneof![3 => Just(0), 1 => Just(1), 2 => 254..=258_usize].prop_map(|count| " ".repeat(count))
+}
+
+/// A tag with blanks wherever it may have some, and perhaps no separator.
+fn spaced_tag() -> impl Strategy<Value = String> {
+    let (marker, end) = (select(&MARKERS[..2]), select(&["<|sep|>", "<|sep|>", ""][..]));
+    (marker, blanks(), select(NAMES), blanks(), end, blanks())
+        .prop_map(|(marker, before, name, behind, end, then)| [marker, &before, name, &behind, end, &then].concat())
+}
+
+/// An opener about as long as one may be.
+fn long_opener() -> impl Strategy<Value = String> {
+    let opener = select(&["{call tool=\"f\"", "{argument key=\"k\"", "{json", "{message"][..]);
+    (opener, 16_380..=16_388_usize, select(&["", "<|sep|>", "<|open|>"][..])).prop_map(|(opener, length, end)| {
+        let opener = spell(opener);
+        let fill = "y".repeat(length - opener.len() - " x=\"\"".len());
+        format!("{opener} x=\"{fill}\"{end}")
+    })
+}
+
 /// A part of an input, and whether its markers are quoted where the markers are told.
 fn part() -> impl Strategy<Value = (String, bool)> {
-    let blanks = prop_oneof![Just(1_usize), Just(2), 254..=258_usize].prop_map(|count| " ".repeat(count));
-    let long = (16_384 - 60..=16_384_usize).prop_map(|count| format!(" x=\"{}\"", "y".repeat(count)));
     let text = prop_oneof![
-        60 => select(TAGS).prop_map(spell),
-        10 => select(MARKERS).prop_map(str::to_owned),
-        10 => select(NAMES).prop_map(str::to_owned),
-        40 => select(PARTS).prop_map(str::to_owned),
-        2 => blanks,
-        1 => long,
+        240 => select(TAGS).prop_map(spell),
+        40 => select(MARKERS).prop_map(str::to_owned),
+        40 => select(NAMES).prop_map(str::to_owned),
+        160 => select(PARTS).prop_map(str::to_owned),
+        12 => blanks(),
+        12 => spaced_tag(),
+        1 => long_opener(),
     ];
     (text, weighted(0.2))
 }

@@ -59,7 +59,7 @@ pub(crate) fn parse_pieces(pieces: &[Piece<'_>], request: &Request) -> Vec<(Owne
 const BLANKS: usize = 256;
 /// Bytes of a header with attributes, its marker included.
 const HEADER: usize = 16 * 1024;
-/// Arguments of a call among which duplicate keys are looked for.
+/// Different keys of a call that later ones are compared with.
 const KEYS: usize = 128;
 
 // ---- lexemes: texts and control tokens ---------------------------------------------------------------------------
@@ -565,10 +565,13 @@ impl<'a> Twin<'a> {
             if kind == ValueKind::String {
                 json.push('"');
             }
-            if body.keys.len() < KEYS && body.keys.iter().any(|other| other == key) {
+            let seen = body.keys.iter().any(|other| other == key);
+            if seen {
                 self.diagnose(Code::DuplicateKey, opener.start);
             }
-            body.keys.push(key.to_owned());
+            if !seen && body.keys.len() < KEYS {
+                body.keys.push(key.to_owned());
+            }
         }
         body.block = block;
         if body.broken {
