@@ -3,9 +3,9 @@
 //! In: the ids of each delta, and the markers spelled in the text, which may come later than their ids. Out: for each
 //! spelled marker, the control token that it is, if it is one. Held: the markers whose ids came and whose text did not.
 //!
-//! The ids tell of a quoted marker by how Kimi's tokenizer writes one: a token that ends in `<`, a `|`, the name, a `|`. A
-//! quotation that is tokenised in another way is told as well, as long as no control token of the same spelling
-//! comes in the same delta.
+//! The ids tell of a quoted marker by how Kimi's tokenizer writes one: a token that ends in `<`, a `|`, the name, a `|`, and
+//! a token that begins with `>`. Such ids always spell the marker. A quotation that is tokenised in another way is told as
+//! well, as long as no control token of the same spelling comes in the same delta.
 
 use std::collections::VecDeque;
 
@@ -21,6 +21,26 @@ const LESS: [u32; 77] = [
     119_416, 120_735, 121_279, 121_749, 125_190, 126_003, 128_168, 128_741, 132_540, 133_293, 137_062, 141_538, 141_792,
     143_002, 148_990, 152_769, 157_387, 161_589,
 ];
+/// Tokens of Kimi's tokenizer whose text begins with `>`.
+#[rustfmt::skip]
+const GREATER: [u32; 217] = [
+    29, 719, 3_318, 4_051, 4_192, 4_455, 4_826, 5_380, 7_395, 9_594, 10_509, 11_374, 12_324, 12_485, 13_757, 16_715,
+    16_746, 17_196, 17_339, 17_685, 18_763, 19_244, 20_632, 20_858, 21_438, 27_325, 28_192, 28_647, 29_381, 29_725,
+    30_308, 31_514, 32_834, 32_981, 35_059, 36_369, 37_505, 38_346, 38_379, 38_464, 38_505, 39_644, 39_691, 39_734,
+    40_469, 41_282, 41_759, 41_959, 42_267, 42_528, 42_957, 42_971, 43_719, 45_036, 51_499, 52_895, 53_249, 53_855,
+    55_000, 55_133, 55_670, 56_777, 57_318, 58_252, 59_040, 59_655, 60_117, 60_211, 60_927, 61_647, 61_819, 63_199,
+    63_559, 64_071, 64_331, 64_593, 66_530, 67_702, 68_980, 70_037, 70_259, 71_006, 72_307, 72_969, 75_245, 75_328,
+    78_313, 78_488, 80_172, 80_425, 80_648, 80_697, 81_222, 81_250, 81_842, 82_530, 82_670, 82_908, 84_261, 85_140,
+    86_070, 86_250, 86_755, 87_173, 87_258, 87_820, 88_262, 89_556, 91_587, 92_664, 93_079, 94_421, 94_706, 95_383,
+    96_243, 96_310, 97_119, 97_305, 97_937, 98_250, 98_526, 98_762, 98_835, 99_845, 101_117, 101_118, 101_175, 101_456,
+    102_931, 103_471, 103_968, 104_265, 104_583, 104_724, 104_913, 105_305, 105_334, 105_705, 107_517, 109_123, 109_553,
+    110_009, 110_287, 110_790, 111_616, 113_482, 113_499, 113_790, 113_972, 115_120, 116_605, 116_637, 117_360, 117_386,
+    117_981, 119_117, 119_864, 119_893, 120_060, 122_544, 123_493, 123_555, 123_819, 124_142, 124_589, 125_077, 125_625,
+    126_003, 126_702, 127_965, 128_741, 130_603, 134_191, 136_538, 137_865, 140_757, 141_367, 141_792, 143_093, 143_938,
+    145_607, 146_088, 146_816, 146_973, 147_062, 148_014, 148_417, 148_718, 148_889, 149_137, 150_357, 150_475, 150_712,
+    150_713, 151_570, 151_593, 151_952, 152_975, 153_710, 154_414, 154_561, 155_009, 156_629, 157_276, 157_356, 157_515,
+    158_073, 158_931, 159_195, 159_702, 159_859, 160_020, 161_004, 161_589, 162_005, 163_132, 163_133,
+];
 /// The token `|`.
 const BAR: u32 = 91;
 /// The token ` <|`, the only one with both.
@@ -31,7 +51,7 @@ pub(crate) struct Ids {
     /// Markers in the order of their ids; with its number if it is a control token, without if it is quoted.
     coming: VecDeque<(Marker, Option<u64>)>,
     /// The last ids, the latest last.
-    recent: [u32; 6],
+    recent: [u32; 7],
     /// Ids so far.
     count: u64,
 }
@@ -41,7 +61,7 @@ impl Ids {
     pub(crate) fn receive(&mut self, first: u64, ids: &[u32]) {
         for (number, &id) in (first..).zip(ids) {
             self.recent.rotate_left(1);
-            self.recent[5] = id;
+            self.recent[6] = id;
             if let Some(marker) = Marker::from_id(id) {
                 self.coming.push_back((marker, Some(number)));
             } else if let Some(marker) = self.quoted() {
@@ -54,10 +74,11 @@ impl Ids {
     /// The marker that the last ids quote.
     fn quoted(&self) -> Option<Marker> {
         let (before, marker) = match &self.recent[..] {
-            [before @ .., 4_454, BAR] => (before, Marker::Open),
-            [before @ .., 10_794, BAR] => (before, Marker::Close),
-            [before @ .., 40_433, BAR] => (before, Marker::Sep),
-            [before @ .., 517, 5_118, 14_222, BAR] => (before, Marker::EndOfMsg),
+            [.., greater] if GREATER.binary_search(greater).is_err() => return None,
+            [before @ .., 4_454, BAR, _] => (before, Marker::Open),
+            [before @ .., 10_794, BAR, _] => (before, Marker::Close),
+            [before @ .., 40_433, BAR, _] => (before, Marker::Sep),
+            [before @ .., 517, 5_118, 14_222, BAR, _] => (before, Marker::EndOfMsg),
             _ => return None,
         };
         match before {
@@ -90,7 +111,7 @@ impl Ids {
     /// Forgets everything but the allocation.
     pub(crate) fn reset(&mut self) {
         self.coming.clear();
-        (self.recent, self.count) = ([0; 6], 0);
+        (self.recent, self.count) = ([0; 7], 0);
     }
 }
 
@@ -113,9 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_in_a_table_quotes_nothing() {
+    fn what_spells_no_marker_quotes_none() {
         let mut ids = Ids::default();
-        ids.receive(0, &[64, 91, 4_454, 91, 163_587]);
-        assert_eq!(ids.spelled(Marker::Open), Some(4));
+        // `a|open|>` is none, and `<|open|` before a real one neither.
+        ids.receive(0, &[64, 91, 4_454, 91, 29, 27, 91, 4_454, 91, 163_587]);
+        assert_eq!(ids.spelled(Marker::Open), Some(9));
     }
 }

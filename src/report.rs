@@ -74,6 +74,8 @@ pub(crate) struct Ledger {
     decided: u64,
     /// `decided` as an offset of the input; it lags where U+FFFD stands for fewer than its three bytes.
     at: u64,
+    /// By how much what was received is longer than the input, for the same reason.
+    replaced: u64,
     /// Where such a U+FFFD ends in the text, and by how much it is too long.
     excess: VecDeque<(u64, u64)>,
     /// Where each undecided run of tokens ends, in text and in tokens.
@@ -106,11 +108,12 @@ impl Ledger {
 
     /// A U+FFFD came in for `raw` bytes.
     pub(crate) fn receive_replacement(&mut self, raw: usize) {
-        let excess: u64 = self.excess.iter().map(|&(_, excess)| excess).sum();
-        self.note(Code::InvalidUtf8, self.at + (self.received - self.decided) - excess);
+        self.note(Code::InvalidUtf8, self.received - self.replaced);
         self.received += 3;
         if raw < 3 {
-            self.excess.push_back((self.received, 3 - raw as u64));
+            let excess = 3 - raw as u64;
+            self.replaced += excess;
+            self.excess.push_back((self.received, excess));
         }
     }
 
@@ -154,6 +157,9 @@ impl Ledger {
     fn take_tokens(&mut self, front: (u64, u64), before: u64, kind: Kind) -> std::ops::Range<u64> {
         let (mut text, mut token) = front;
         let mut reach = token;
+        if before == self.decided {
+            return token..token;
+        }
         while let Some(&(text_end, token_end)) = self.runs.front()
             && text < self.decided
         {

@@ -2,15 +2,16 @@
 //!
 //! In: a text or pieces. Out: the twin's events, one a line: the span, the event. `-` stands for an empty text.
 
+mod support;
 #[path = "twin/mod.rs"]
 mod twin;
 
 use expect_test::{Expect, expect};
-use kimi_xtml::{Channel, Marker, OwnedEvent, Parser, Request, Span, ToolChoice, Undeclared, coalesce};
+use kimi_xtml::{Channel, Marker, OwnedEvent, Parser, Request, Span, Undeclared, coalesce};
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::select;
+use support::{config, parts, requests, spell, split_at_marker};
 use twin::Piece::{self, Text};
 use twin::{could_be_json, is_json, parse_pieces, parse_text};
 
@@ -18,20 +19,6 @@ const OPEN: Piece<'_> = Piece::Marker(Marker::Open);
 const CLOSE: Piece<'_> = Piece::Marker(Marker::Close);
 const SEP: Piece<'_> = Piece::Marker(Marker::Sep);
 const END: Piece<'_> = Piece::Marker(Marker::EndOfMsg);
-
-/// `{think}` is an opening tag, `{/think}` a closing one, `$` the end of the message; `~` is a bare opener, `^` a
-/// bare closer, `|` a separator, `!` the character `|`.
-fn spell(short: &str) -> String {
-    let marker = |c| match c {
-        '{' | '~' => Marker::Open.spelling().to_owned(),
-        '^' => Marker::Close.spelling().to_owned(),
-        '}' | '|' => Marker::Sep.spelling().to_owned(),
-        '$' => Marker::EndOfMsg.spelling().to_owned(),
-        '!' => "|".to_owned(),
-        c => c.to_string(),
-    };
-    short.replace("{/", "^").chars().map(marker).collect()
-}
 
 fn show(events: &[(OwnedEvent, Span)]) -> String {
     let line = |(event, span): &(OwnedEvent, Span)| format!("{}..{} {event:?}\n", span.bytes.start, span.bytes.end);
@@ -589,191 +576,6 @@ fn beginnings_of_json() {
 
 // ---- I9: the machine gives what the twin gives -------------------------------------------------------------------
 
-const MARKERS: &[&str] = &["<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"];
-
-const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json", "message"];
-
-/// Parts that text is made of.
-const PARTS: &[&str] = &[
-    "<",
-    "|",
-    "<|",
-    "<|o",
-    "<|clo",
-    "|>",
-    "<|open|",
-    "open|>",
-    "[EOS]",
-    "a",
-    "\"",
-    "\\",
-    "&quot;",
-    "&amp;",
-    "&amp;quot;",
-    "é",
-    "中",
-    "😀",
-    "\u{1}",
-    "\u{7f}",
-    "\u{85}",
-    " ",
-    "\n",
-    "\t\r",
-    "thi",
-    "too",
-    "cal",
-    "argu",
-    "thinker",
-    " tool=\"f\"",
-    " tool = \"g\"",
-    " tool=\"\"",
-    " tool=\"&amp;quot;\"",
-    " key=\"k\"",
-    " key=\"l\" type=\"number\"",
-    " type=\"object\"",
-    " type=\"x\"",
-    " key=\"",
-    " key",
-    "=",
-    "\"\"",
-    "1",
-    "-0.5e3",
-    "01",
-    "NaN",
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\"k\"",
-    "null",
-    "tru",
-    "\"\\ud800\"",
-    "{\"a\":[1,\"b\"]}",
-    "[1",
-    "\\u12",
-];
-
-/// Tags, `short` as in [`spell`].
-const TAGS: &[&str] = &[
-    "{think}",
-    "{/think}",
-    "{response}",
-    "{/response}",
-    "{tools}",
-    "{/tools}",
-    "{call tool=\"f\" index=\"1\"}",
-    "{call tool=\"g\"}",
-    "{call}",
-    "{/call}",
-    "{argument key=\"k\" type=\"string\"}",
-    "{argument key=\"k\"}",
-    "{argument key=\"l\" type=\"number\"}",
-    "{argument key=\"m\" type=\"object\"}",
-    "{argument type=\"array\" key=\"\"}",
-    "{argument key=\"n\" type=\"?\"}",
-    "{argument}",
-    "{argument key=k}",
-    "{/argument}",
-    "{json type=\"object\"}",
-    "{/json}",
-    "{message role=\"assistant\"}",
-    "{/message}",
-    "$",
-    "{ think }",
-    "{/ response\n}",
-    "{ tools\t}",
-    "{/\rcall }",
-    "{/argument ~",
-    "{call tool=\"f\"",
-    "{response",
-    "~tools^tools",
-    "{/think",
-    "{json",
-];
-
-/// What a text may begin with, so that the inner states are not rare.
-const BEGINNINGS: &[&str] = &[
-    "",
-    "",
-    "",
-    "{/think}",
-    "{response}",
-    "{tools}",
-    "{/response}{tools}",
-    "{tools}{call tool=\"f\"}",
-    "{/think}{tools}{call tool=\"f\"}{argument key=\"k\"}",
-    "{/response}{tools}{call tool=\"f\"}{argument key=\"k\" type=\"object\"}",
-    "{tools}{call tool=\"f\"}{argument key=\"k\" type=\"number\"}",
-    "{/response}{tools}{call tool=\"f\"}{json}",
-    "{tools}{call}{argument key=\"k\"}",
-];
-
-/// Blanks, often as many as a tag may have or one more or less.
-fn blanks() -> impl Strategy<Value = String> {
-    prop_oneof![3 => Just(0), 1 => Just(1), 2 => 254..=258_usize].prop_map(|count| " ".repeat(count))
-}
-
-/// A tag with blanks wherever it may have some, and perhaps no separator.
-fn spaced_tag() -> impl Strategy<Value = String> {
-    let (marker, end) = (select(&MARKERS[..2]), select(&["<|sep|>", "<|sep|>", ""][..]));
-    (marker, blanks(), select(NAMES), blanks(), end, blanks())
-        .prop_map(|(marker, before, name, behind, end, then)| [marker, &before, name, &behind, end, &then].concat())
-}
-
-/// An opener about as long as one may be.
-fn long_opener() -> impl Strategy<Value = String> {
-    let opener = select(&["{call tool=\"f\"", "{argument key=\"k\"", "{json", "{message"][..]);
-    (opener, 16_380..=16_388_usize, select(&["", "<|sep|>", "<|open|>"][..])).prop_map(|(opener, length, end)| {
-        let opener = spell(opener);
-        let fill = "y".repeat(length - opener.len() - " x=\"\"".len());
-        format!("{opener} x=\"{fill}\"{end}")
-    })
-}
-
-/// A part of an input, and whether its markers are quoted where the markers are told.
-fn part() -> impl Strategy<Value = (String, bool)> {
-    let text = prop_oneof![
-        240 => select(TAGS).prop_map(spell),
-        40 => select(MARKERS).prop_map(str::to_owned),
-        40 => select(NAMES).prop_map(str::to_owned),
-        160 => select(PARTS).prop_map(str::to_owned),
-        12 => blanks(),
-        12 => spaced_tag(),
-        1 => long_opener(),
-    ];
-    (text, weighted(0.2))
-}
-
-fn parts() -> impl Strategy<Value = Vec<(String, bool)>> {
-    let beginning = select(BEGINNINGS).prop_map(|short| (spell(short), false));
-    (beginning, vec(part(), 0..14)).prop_map(|(beginning, mut parts)| {
-        parts.insert(0, beginning);
-        parts
-    })
-}
-
-fn request() -> impl Strategy<Value = Request> {
-    let opened = select(&[None, Some(Channel::Think), Some(Channel::Response)][..]);
-    let tools = prop_oneof![3 => Just(vec!["f"]), 1 => Just(vec![])];
-    let choice = prop_oneof![4 => Just(ToolChoice::Auto), 1 => Just(ToolChoice::None)];
-    let undeclared = select(&[Undeclared::Withhold, Undeclared::Content][..]);
-    let limit = select(&[0, 3, 8 << 20, 8 << 20][..]);
-    (opened, tools, choice, weighted(0.7), undeclared, any::<bool>(), limit).prop_map(
-        |(opened, tools, choice, separate, undeclared, stream, limit)| {
-            Request::new()
-                .opened(opened)
-                .tools(tools)
-                .tool_choice(choice)
-                .separate_reasoning(separate)
-                .undeclared(undeclared)
-                .stream_json(stream)
-                .value_limit(limit)
-        },
-    )
-}
-
 /// Where an input of `length` is cut, from numbers that know nothing of it.
 fn cuts(length: usize, cuts: &[usize]) -> Vec<usize> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut % (length + 1)).collect();
@@ -788,10 +590,10 @@ fn same(input: &str, request: &Request, machine: Vec<(OwnedEvent, Span)>, twin: 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(256))]
 
     #[test]
-    fn i9_text(parts in parts(), request in request(), numbers in vec(any::<usize>(), 0..12)) {
+    fn i9_text(parts in parts(), request in requests(), numbers in vec(any::<usize>(), 0..12)) {
         let input: String = parts.into_iter().map(|(text, _)| text).collect();
         let twin = parse_text(&input, &request);
 
@@ -819,7 +621,7 @@ proptest! {
     }
 
     #[test]
-    fn i9_pieces(parts in parts(), request in request(), eos in weighted(0.1), numbers in vec(any::<usize>(), 0..4)) {
+    fn i9_pieces(parts in parts(), request in requests(), eos in weighted(0.1), numbers in vec(any::<usize>(), 0..4)) {
         let mut pieces = Vec::new();
         for (text, is_quoted) in &parts {
             if *is_quoted {
@@ -867,14 +669,9 @@ proptest! {
 /// A text, its markers told.
 fn told(mut text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
-    let markers = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
-    let next = |text: &str| {
-        let places = markers.iter().filter_map(|&marker| Some((text.find(marker.spelling())?, marker)));
-        places.min_by_key(|&(at, _)| at)
-    };
-    while let Some((at, marker)) = next(text) {
-        pieces.extend([Text(&text[..at]), Piece::Marker(marker)]);
-        text = &text[at + marker.spelling().len()..];
+    while let Some((before, marker, after)) = split_at_marker(text) {
+        pieces.extend([Text(before), Piece::Marker(marker)]);
+        text = after;
     }
     pieces.push(Text(text));
     pieces

@@ -121,7 +121,10 @@ impl<'a> Push<'a> {
             Push::Text(text) | Push::Quoted(text) | Push::WithIds(text, _) => text.as_bytes(),
             Push::Bytes(bytes) => bytes,
             Push::Marker(marker) => marker.spelling().as_bytes(),
-            Push::Token(id, text) => Marker::from_id(id).map_or(text, Marker::spelling).as_bytes(),
+            Push::Token(id, text) => match Marker::from_id(id) {
+                Some(marker) => marker.spelling().as_bytes(),
+                None => text.as_bytes(),
+            },
         }
     }
 
@@ -366,11 +369,11 @@ impl Record {
         }
         for (choice, chunk) in &self.interleaved_choices {
             let name = format!("{} choice {choice}", self.id);
-            let stream = match streams.iter_mut().find(|stream| stream.name == name) {
-                Some(stream) => stream,
-                None => streams.push_mut(Stream::new(&name, self.request())),
-            };
-            stream.delta(chunk, &[]);
+            let at = streams.iter().position(|stream| stream.name == name).unwrap_or(streams.len());
+            if at == streams.len() {
+                streams.push(Stream::new(&name, self.request()));
+            }
+            streams[at].delta(chunk, &[]);
         }
         streams
     }
@@ -426,7 +429,7 @@ const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json
 /// Parts that text is made of.
 #[rustfmt::skip]
 const PARTS: &[&str] = &[
-    "<", "|", "<|", "<|o", "<|clo", "|>", "<|open|", "open|>", "[EOS]", "a", "\"", "\\", "&quot;", "&amp;",
+    "<", "|", "<|", "<|o", "<|clo", "|>", "<|open|", "<|close|", "open|>", "[EOS]", "a", "\"", "\\", "&quot;", "&amp;",
     "&amp;quot;", "é", "中", "😀", "\u{1}", "\u{7f}", "\u{85}", " ", "\n", "\t\r", "thi", "too", "cal", "argu", "thinker",
     " tool=\"f\"", " tool = \"g\"", " tool=\"\"", " tool=\"&amp;quot;\"", " key=\"k\"", " key=\"l\" type=\"number\"",
     " type=\"object\"", " type=\"x\"", " key=\"", " key", "=", "\"\"", "1", "-0.5e3", "01", "NaN", "{", "}", "[", "]",
@@ -442,6 +445,13 @@ const TAGS: &[&str] = &[
     "{argument key=\"n\" type=\"?\"}", "{argument}", "{argument key=k}", "{/argument}", "{json type=\"object\"}",
     "{/json}", "{message role=\"assistant\"}", "{/message}", "$", "{ think }", "{/ response\n}", "{ tools\t}",
     "{/\rcall }", "{/argument ~", "{call tool=\"f\"", "{response", "~tools^tools", "{/think", "{json",
+];
+
+/// Tags that white space makes unreal if it is too long (`#`), short as in [`spell`].
+#[rustfmt::skip]
+const SPACED: &[&str] = &[
+    "{/response}#{/message}", "{tools}#{call tool=\"f\"}", "{/argument}#{/call}", "{/json}#{/call}", "{/message}#$",
+    "{#tools}", "{/think#}", "{/argument}#", "^#",
 ];
 
 /// What a text may begin with, short as in [`spell`], so that the inner states are not rare.
@@ -464,14 +474,20 @@ const BEGINNINGS: &[&str] = &[
 /// A part of an input, and whether its markers are quoted where the markers are told.
 fn part() -> impl Strategy<Value = (String, bool)> {
     let blanks = prop_oneof![Just(1_usize), Just(2), 254..=258_usize].prop_map(|count| " ".repeat(count));
+    let spaced =
+        (select(SPACED), 254..=258_usize).prop_map(|(short, count)| spell(short).replace('#', &" ".repeat(count)));
     let long = (16_384 - 60..=16_384_usize).prop_map(|count| format!(" x=\"{}\"", "y".repeat(count)));
+    let header =
+        (16_340..=16_400_usize).prop_map(|count| spell(&format!("{{call tool=\"f\" x=\"{}\"}}", "y".repeat(count))));
     let text = prop_oneof![
         60 => select(TAGS).prop_map(spell),
         10 => select(&MARKERS[..]).prop_map(|marker| marker.spelling().to_owned()),
         10 => select(NAMES).prop_map(str::to_owned),
         40 => select(PARTS).prop_map(str::to_owned),
         2 => blanks,
+        3 => spaced,
         1 => long,
+        1 => header,
     ];
     (text, weighted(0.2))
 }
@@ -542,25 +558,24 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Text that is no structure.
+    /// Text that is no structure. What spells a marker, or all of one but its `>`, becomes Kimi's tokens.
     fn text(&mut self, text: &str) {
-        let Some((before, marker, after)) = split_at_marker(text) else {
+        let beginning = |marker: &Marker| marker.spelling().strip_suffix('>');
+        let places = MARKERS.iter().filter_map(|marker| Some((text.find(beginning(marker)?)?, *marker)));
+        let Some((at, marker)) = places.min_by_key(|&(at, _)| at) else {
             return self.ordinary(text);
         };
+        let (before, spelled) = text.split_at(at);
         let last = before.chars().next_back().map_or(0, char::len_utf8);
-        let (before, last) = before.split_at(before.len() - last);
+        let (before, last) = before.split_at(at - last);
+        self.ordinary(before);
         match self.random.below(3) {
-            0 if last == " " => {
-                self.ordinary(before);
-                self.stream.delta(" <|", &[22_652]);
-            }
+            0 if last == " " => self.stream.delta(" <|", &[22_652]),
             1 => {
-                self.ordinary(before);
-                self.stream.delta(&format!("{last}<"), &[if last == "<" { 8_704 } else { 555 }]);
+                self.stream.delta(&format!("{last}<"), &[8_704]);
                 self.stream.delta("|", &[91]);
             }
             _ => {
-                self.ordinary(before);
                 self.ordinary(last);
                 self.stream.delta("<", &[27]);
                 self.stream.delta("|", &[91]);
@@ -573,15 +588,18 @@ impl Tokens {
             Marker::EndOfMsg => &[("end", 517), ("_of", 5_118), ("_msg", 14_222)],
             Marker::Eos => unreachable!(),
         };
-        for &(text, id) in name {
+        for &(text, id) in name.iter().chain(&[("|", 91)]) {
             self.stream.delta(text, &[id]);
         }
-        self.stream.delta("|", &[91]);
-        self.stream.delta(">", &[29]);
+        let mut after = &spelled[marker.spelling().len() - 1..];
+        if let Some(rest) = after.strip_prefix('>') {
+            self.stream.delta(">", &[29]);
+            after = rest;
+        }
         self.text(after);
     }
 
-    /// Text that spells no marker, as tokens that have nothing to do with markers. Some have no text of their own.
+    /// Text as tokens that have nothing to do with markers. Some have no text of their own.
     fn ordinary(&mut self, text: &str) {
         let ends = self.random.ends(text.len());
         for chunk in chunks(text, ends) {
