@@ -4,7 +4,7 @@
 //! number spelling, any `\u` escape, any depth). Held: a bit for each open bracket.
 
 /// Text that is escaped at a time; a fragment is at most six times as long.
-const BLOCK: usize = 512;
+const BLOCK: usize = 256;
 
 /// Gives `text` as fragments of the inside of a JSON string, each with the bytes of `text` that it stands for.
 pub(crate) fn escape(mut text: &str, scratch: &mut String, mut fragment: impl FnMut(&str, usize)) {
