@@ -13,6 +13,9 @@ use crate::report::Out;
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;
 
+/// Bytes of a buffer that outlive the stream.
+const KEPT: usize = 64 << 10;
+
 /// What a call consists of; the first argument or block decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
@@ -214,7 +217,7 @@ impl Call {
                 out.diagnose(Code::NotJson);
                 "\"\""
             }
-            Mode::Hold if whole && !json::is_json(&self.held) => {
+            Mode::Hold if whole && !self.validator.is_value(&self.held) => {
                 self.give_as_string(Code::NotJson, out);
                 "\""
             }
@@ -272,13 +275,13 @@ impl Call {
 
     /// Forgets everything but the allocations.
     pub(crate) fn reset(&mut self) {
-        let mut validator = std::mem::take(&mut self.validator);
-        validator.reset();
-        let [mut held, mut scratch] = [std::mem::take(&mut self.held), std::mem::take(&mut self.scratch)];
-        let mut keys = std::mem::take(&mut self.keys);
-        held.clear();
-        scratch.clear();
+        let Call { mut keys, mut held, mut validator, mut scratch, .. } = std::mem::take(self);
         keys.clear();
-        *self = Call { held, scratch, keys, validator, ..Call::default() };
+        validator.reset();
+        for buffer in [&mut held, &mut scratch] {
+            buffer.clear();
+            buffer.shrink_to(KEPT);
+        }
+        *self = Call { keys, held, validator, scratch, ..Call::default() };
     }
 }

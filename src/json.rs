@@ -88,12 +88,6 @@ fn push_escape(byte: u8, out: &mut String) {
     });
 }
 
-/// Whether `text` is one JSON value.
-pub(crate) fn is_json(text: &str) -> bool {
-    let mut validator = Validator::default();
-    validator.feed(text.as_bytes()) == text.len() && validator.is_whole()
-}
-
 /// What may come next in a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
@@ -168,6 +162,12 @@ impl Validator {
     pub(crate) fn is_whole(&self) -> bool {
         self.depth == 0
             && matches!(self.next, Next::Rest | Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits)
+    }
+
+    /// Whether `text` is one whole value.
+    pub(crate) fn is_value(&mut self, text: &str) -> bool {
+        self.reset();
+        self.feed(text.as_bytes()) == text.len() && self.is_whole()
     }
 
     /// Starts over with a new value.
@@ -269,6 +269,10 @@ impl Validator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_json(text: &str) -> bool {
+        Validator::default().is_value(text)
+    }
 
     #[test]
     fn escapes_what_json_must_escape() {

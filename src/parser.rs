@@ -153,7 +153,7 @@ impl Parser {
         ledger.receive(text);
         ledger.examined += text.len() as u64;
         let out = &mut Out { ledger, sink };
-        scanner.scan(text, |piece| {
+        let mut take = |piece: Piece<'_>| {
             let number = match piece {
                 Piece::Text(_) => None,
                 Piece::Marker(marker) => coming.spelled(marker),
@@ -162,7 +162,16 @@ impl Parser {
             out.ledger.cover(end, number.map_or_else(|| coming.before_next(), |number| number + 1));
             let origin = if number.is_some() { Origin::Known } else { Origin::Quoted };
             reader.piece(piece, origin, machine, out);
-        });
+        };
+        // No spelling makes `[EOS]` a marker: its id tells that the text ends in one.
+        match text.strip_suffix(Marker::Eos.spelling()) {
+            Some(before) if ids.contains(&Marker::Eos.id()) => {
+                scanner.scan(before, &mut take);
+                scanner.flush(&mut take);
+                take(Piece::Marker(Marker::Eos));
+            }
+            _ => scanner.scan(text, take),
+        }
         Ok(())
     }
 

@@ -744,3 +744,27 @@ proptest! {
         each_run(&stream, seed, completes);
     }
 }
+
+/// `[EOS]` ends the message where its id says so, spelled or not, and is text elsewhere.
+#[test]
+fn eos_ends_the_message_by_its_id() {
+    let parse = |deltas: &[(&str, &[u32])]| {
+        let mut parser = Parser::new(Request::new().opened(Channel::Response));
+        let mut events = Vec::new();
+        for (text, ids) in deltas {
+            parser.push_with_ids(text, ids, &mut events).unwrap();
+        }
+        parser.finish("stop", &mut events).unwrap();
+        let content = events.iter().filter_map(|(event, _)| match event {
+            OwnedEvent::Content(text) => Some(text.as_str()),
+            _ => None,
+        });
+        (content.collect::<String>(), parser.report().bytes)
+    };
+    let (content, bytes) = parse(&[("so", &[1]), ("[EOS]", &[163_585])]);
+    assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 0));
+    let (content, bytes) = parse(&[("so", &[1, 163_585])]);
+    assert_eq!((content.as_str(), bytes.markup), ("so", 0));
+    let (content, _) = parse(&[("so [EOS]", &[1, 58, 85_521, 60]), (" it", &[2])]);
+    assert_eq!(content, "so [EOS] it");
+}
