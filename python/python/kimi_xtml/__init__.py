@@ -1,0 +1,57 @@
+"""Streaming parser for what Moonshot's Kimi K3 generates: reasoning, content and tool calls, with nothing lost.
+
+What comes in: generated text or bytes, cut anywhere, or text with token ids. What goes out: events (`Parser`,
+`parse`) or Chat Completions deltas and messages (`ChatStream`). Misuse raises `StateError`; model output never raises.
+
+`kimi_xtml.vllm` and `kimi_xtml.sglang` put the parser into these engines; they are imported only by who uses them.
+"""
+
+from kimi_xtml._kimi_xtml import (
+    CODES,
+    ArgumentEnd,
+    Arguments,
+    ArgumentStart,
+    CallEnd,
+    CallStart,
+    ChatStream,
+    Content,
+    Diagnostic,
+    Dropped,
+    End,
+    Markup,
+    Parser,
+    Reasoning,
+    Start,
+    StateError,
+    Withheld,
+    __version__,
+    opened_channel,
+    parse,
+    render,
+)
+from kimi_xtml.types import Event
+
+__all__ = [
+    "CODES",
+    "ArgumentEnd",
+    "ArgumentStart",
+    "Arguments",
+    "CallEnd",
+    "CallStart",
+    "ChatStream",
+    "Content",
+    "Diagnostic",
+    "Dropped",
+    "End",
+    "Event",
+    "Markup",
+    "Parser",
+    "Reasoning",
+    "Start",
+    "StateError",
+    "Withheld",
+    "__version__",
+    "opened_channel",
+    "parse",
+    "render",
+]

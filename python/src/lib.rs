@@ -1,0 +1,38 @@
+//! Python bindings: the module `kimi_xtml._kimi_xtml`.
+//!
+//! In: what Python passes. Out: Python objects. Each parser is one of the library's behind a lock that is never
+//! waited for: whoever finds it taken gets a `StateError`.
+
+mod chat;
+mod empty;
+mod event;
+mod input;
+mod parser;
+mod report;
+mod request;
+
+#[pyo3::pymodule(gil_used = false)]
+mod _kimi_xtml {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::chat::{ChatStream, render};
+    #[pymodule_export]
+    use crate::empty::Empty;
+    #[pymodule_export]
+    use crate::event::{
+        ArgumentEnd, ArgumentStart, Arguments, CallEnd, CallStart, Content, Diagnostic, Dropped, End, Markup,
+        Reasoning, Start, Withheld,
+    };
+    #[pymodule_export]
+    use crate::parser::{Parser, StateError, parse};
+    #[pymodule_export]
+    use crate::request::opened_channel;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let codes = kimi_xtml::Code::ALL.iter().map(|code| code.as_str());
+        module.add("CODES", pyo3::types::PyTuple::new(module.py(), codes.collect::<Vec<_>>())?)
+    }
+}

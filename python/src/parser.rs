@@ -1,0 +1,238 @@
+//! `Parser`, `parse` and `StateError`.
+//!
+//! In: text, bytes, markers, tokens. Out: lists of event objects. Held: one parser of the library's and its finish
+//! reason, behind a lock. A large text is parsed without the GIL, into events that own their text; they become
+//! objects afterwards.
+
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use kimi_xtml::{OwnedEvent, Request, Sink, Span};
+use pyo3::create_exception;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+
+use crate::event::Events;
+use crate::input::{Input, marker_of, text_of};
+use crate::report::report;
+use crate::request::request;
+
+create_exception!(
+    kimi_xtml,
+    StateError,
+    PyRuntimeError,
+    "The parser was used in a way that its caller must mend. What a model generates never causes one."
+);
+
+/// From this length on a text is parsed without the GIL.
+const LARGE: usize = 32 << 10;
+
+/// A parser behind its lock, with what it is fed and what it gave at the end.
+pub(crate) struct Stream<T> {
+    pub(crate) parser: kimi_xtml::Parser,
+    pub(crate) finish_reason: Option<String>,
+    pub(crate) request: Request,
+    /// What takes the events, if not the caller.
+    pub(crate) sink: T,
+}
+
+impl<T> Stream<T> {
+    pub(crate) fn new(request: Request, sink: T) -> Mutex<Self> {
+        let parser = kimi_xtml::Parser::new(request.clone());
+        Mutex::new(Stream { parser, finish_reason: None, request, sink })
+    }
+
+    pub(crate) fn lock(stream: &Mutex<Self>) -> PyResult<MutexGuard<'_, Self>> {
+        match stream.try_lock() {
+            Ok(stream) => Ok(stream),
+            Err(TryLockError::Poisoned(stream)) => Ok(stream.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                Err(StateError::new_err("the parser is in use: one parser takes one stream, from one thread at a time"))
+            }
+        }
+    }
+}
+
+pub(crate) fn misuse(error: kimi_xtml::StateError) -> PyErr {
+    StateError::new_err(error.to_string())
+}
+
+/// Takes a str or bytes, without the GIL if it is large.
+pub(crate) fn push<S: Sink + Send>(
+    py: Python<'_>,
+    parser: &mut kimi_xtml::Parser,
+    input: &Input<'_>,
+    sink: &mut S,
+) -> PyResult<()> {
+    let pushed = match input {
+        Input::Text(text) if text.len() < LARGE => parser.push(text, sink),
+        Input::Text(text) => py.detach(|| parser.push(text, sink)),
+        Input::Bytes(bytes) if bytes.len() < LARGE => parser.push_bytes(bytes, sink),
+        Input::Bytes(bytes) => py.detach(|| parser.push_bytes(bytes, sink)),
+    };
+    pushed.map_err(misuse)
+}
+
+/// Parses one stream, as it is generated. One parser a choice.
+#[pyclass(frozen, module = "kimi_xtml")]
+pub(crate) struct Parser(Mutex<Stream<()>>);
+
+impl Parser {
+    /// The events of one step.
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        step: impl FnOnce(&mut Stream<()>, &mut Events<'py>) -> Result<(), kimi_xtml::StateError>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut events = Events::new(py);
+        step(&mut *Stream::lock(&self.0)?, &mut events).map_err(misuse)?;
+        events.into_list()
+    }
+}
+
+#[pymethods]
+impl Parser {
+    #[new]
+    #[pyo3(signature = (*, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
+        undeclared = "withhold", stream_json = false, value_limit = 8_388_608))]
+    fn new(
+        tools: Option<&Bound<'_, PyAny>>,
+        tool_choice: Option<&Bound<'_, PyAny>>,
+        opened: Option<&str>,
+        separate_reasoning: bool,
+        undeclared: &str,
+        stream_json: bool,
+        value_limit: usize,
+    ) -> PyResult<Self> {
+        let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
+        Ok(Parser(Stream::new(request, ())))
+    }
+
+    /// Takes text that may contain markers, cut anywhere; bytes may be cut inside a character.
+    #[pyo3(signature = (text, /))]
+    fn push<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let input = Input::of(text)?;
+        if input.len() < LARGE {
+            return self.step(py, |stream, events| match &input {
+                Input::Text(text) => stream.parser.push(text, events),
+                Input::Bytes(bytes) => stream.parser.push_bytes(bytes, events),
+            });
+        }
+        let mut owned = Vec::new();
+        push(py, &mut Stream::lock(&self.0)?.parser, &input, &mut owned)?;
+        objects(py, &owned)
+    }
+
+    /// Takes the text of one delta and its token ids, which tell which spelled markers are real. The ids may run
+    /// ahead of the text, and never lag behind it.
+    #[pyo3(signature = (text, ids, /))]
+    fn push_with_ids<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyString>,
+        ids: Vec<u32>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let text = text_of(text)?;
+        self.step(py, |stream, events| stream.parser.push_with_ids(&text, &ids, events))
+    }
+
+    /// Takes text that is never structure, whatever it spells.
+    #[pyo3(signature = (text, /))]
+    fn push_text<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyList>> {
+        let text = text_of(text)?;
+        self.step(py, |stream, events| stream.parser.push_text(&text, events))
+    }
+
+    /// Takes a control token, by its spelling or its id.
+    #[pyo3(signature = (marker, /))]
+    fn push_marker<'py>(&self, py: Python<'py>, marker: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let marker = marker_of(marker)?;
+        self.step(py, |stream, events| stream.parser.push_marker(marker, events))
+    }
+
+    /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
+    #[pyo3(signature = (id, text, /))]
+    fn push_token<'py>(&self, py: Python<'py>, id: u32, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyList>> {
+        let text = text_of(text)?;
+        self.step(py, |stream, events| stream.parser.push_token(id, &text, events))
+    }
+
+    /// Ends the stream: held text is delivered, what is open ends as incomplete. See `finish_reason`.
+    #[pyo3(signature = (reason = "stop", /))]
+    fn finish<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Bound<'py, PyList>> {
+        self.step(py, |stream, events| {
+            let reason = stream.parser.finish(reason, events)?;
+            stream.finish_reason = Some(reason.into());
+            Ok(())
+        })
+    }
+
+    /// Makes the parser as new for another stream of the same request.
+    fn reset(&self) -> PyResult<()> {
+        let mut stream = Stream::lock(&self.0)?;
+        let request = stream.request.clone();
+        stream.parser.reset(request);
+        stream.finish_reason = None;
+        Ok(())
+    }
+
+    /// After finish: the reason that was given, but "tool_calls" for "stop" if a call is complete.
+    #[getter]
+    fn finish_reason(&self) -> PyResult<Option<String>> {
+        Ok(Stream::lock(&self.0)?.finish_reason.clone())
+    }
+
+    /// What the parser did so far: where each byte and token went, and what deviated from the format.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let done = Stream::lock(&self.0)?.parser.report();
+        report(py, &done)
+    }
+
+    /// The channel that is open now.
+    #[getter]
+    fn channel(&self) -> PyResult<Option<&'static str>> {
+        Ok(Stream::lock(&self.0)?.parser.channel().map(kimi_xtml::Channel::name))
+    }
+
+    /// The text that came in and did not go out. For debugging; it is copied.
+    #[getter]
+    fn held(&self) -> PyResult<String> {
+        Ok(Stream::lock(&self.0)?.parser.held())
+    }
+}
+
+/// Events that own their text, as objects.
+fn objects<'py>(py: Python<'py>, owned: &[(OwnedEvent, Span)]) -> PyResult<Bound<'py, PyList>> {
+    let mut events = Events::new(py);
+    for (event, span) in owned {
+        events.event(event.as_event(), span.clone());
+    }
+    events.into_list()
+}
+
+/// Parses a whole text: the events of push and finish, parts of one text joined.
+#[pyfunction]
+#[pyo3(signature = (text, /, *, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
+    undeclared = "withhold", stream_json = false, value_limit = 8_388_608))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
+pub(crate) fn parse<'py>(
+    py: Python<'py>,
+    text: &Bound<'py, PyString>,
+    tools: Option<&Bound<'_, PyAny>>,
+    tool_choice: Option<&Bound<'_, PyAny>>,
+    opened: Option<&str>,
+    separate_reasoning: bool,
+    undeclared: &str,
+    stream_json: bool,
+    value_limit: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
+    let text = text_of(text)?;
+    let owned = if text.len() < LARGE {
+        kimi_xtml::parse(&text, request)
+    } else {
+        py.detach(|| kimi_xtml::parse(&text, request))
+    };
+    objects(py, &owned)
+}

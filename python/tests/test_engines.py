@@ -1,0 +1,88 @@
+"""What the engine adapters share, without an engine."""
+
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from kimi_xtml._engines import EngineError, Place, Stream, find, thinks, together, tool_choice, tool_names, whole
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """An engine that has moved a class."""
+    module = types.ModuleType("moved")
+    module.Wanted = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "moved", module)
+    return module
+
+
+def test_a_name_is_found_where_it_is_now(engine: types.ModuleType) -> None:
+    places = (Place("gone.away", "1.0"), Place("sys", "1.1"), Place("moved", "2.0"))
+    assert find("pytest", "1.0", {"Wanted": places}) == {"Wanted": engine.Wanted}
+
+
+def test_one_error_tells_what_is_missing() -> None:
+    wanted = {"Wanted": (Place("gone.away", "1.0 to 1.3"), Place("sys", "2.0")), "Other": (Place("gone", "3.0"),)}
+    with pytest.raises(EngineError) as caught:
+        find("pytest", "1.0, 2.0", wanted)
+    message = str(caught.value)
+    for part in ("pytest", pytest.__version__, "tested with 1.0, 2.0", "Wanted", "gone.away", "1.0 to 1.3", "Other"):
+        assert part in message
+    with pytest.raises(EngineError, match="not installed"):
+        find("no-such-engine", "1.0", wanted)
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_an_adapter_without_its_engine(name: str) -> None:
+    """One error, and the package goes on."""
+    import importlib
+
+    with pytest.raises(EngineError, match=f"does not fit: {name} not installed"):
+        importlib.import_module(f"kimi_xtml.{name}")
+    assert __import__("kimi_xtml").parse("a")
+
+
+def test_requests() -> None:
+    tool = types.SimpleNamespace(function=types.SimpleNamespace(name="a"))
+    assert tool_names([tool, {"function": {"name": "b"}}, {"type": "web_search"}, {"name": "c"}]) == ["a", "b", "c"]
+    assert tool_names(None) == []
+    assert [tool_choice(choice) for choice in (None, "auto", "none", "required", tool)] == [
+        "auto",
+        "auto",
+        "none",
+        "required",
+        "required",
+    ]
+    assert [thinks(template) for template in (None, {}, {"thinking": False}, {"enable_thinking": False})] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def told(stream: Stream, parts: list[tuple[str, list[int]]]) -> tuple[str, str]:
+    deltas: list[Any] = []
+    for text, ids in parts:
+        deltas += stream.push(text, ids)
+    deltas += stream.finish() + stream.finish()
+    all_of_it = together(deltas)
+    return all_of_it.reasoning, all_of_it.content
+
+
+def test_ids_decide_if_they_come() -> None:
+    tag, ids = "<|close|>think<|sep|>", [163588, 39964, 163589]
+    quoted = [27, 91, 10794, 91, 29, 39964, 27, 91, 40433, 91, 29]
+    parts = [("a", [1]), (tag, quoted), ("", ids), (tag + "b", [2])]
+    assert told(Stream("test", opened="think"), parts) == ("a" + tag, "b")
+    assert told(Stream("test", opened="think"), [("a", []), (tag + "b", [])]) == ("a", "b")
+    assert told(Stream("test", opened="think"), [("a", []), (tag + "b", [1, 2])]) == ("a", "b")
+
+
+def test_whole_leaves_out_calls_that_are_not() -> None:
+    text = '<|open|>tools<|sep|><|open|>call tool="a"<|sep|><|close|>call<|sep|><|open|>call tool="b"<|sep|>'
+    answer, report = whole("test", text, tools=["a", "b"])
+    assert [(call.name, call.arguments) for call in answer.calls] == [("a", "{}")]
+    assert report["diagnostics"]

@@ -1,0 +1,25 @@
+"""The README's examples run as written, and print what it says."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def printed(code: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(code, {})
+    return out.getvalue()
+
+
+def test_the_examples() -> None:
+    events, chat = blocks("python")
+    assert printed(events) == blocks("text")[0]
+    assert "'content': '42'" in printed(chat)
