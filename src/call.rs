@@ -67,7 +67,7 @@ pub(crate) struct Call {
     /// Whether an opener could not be read, or a value went out that turned out to be no JSON.
     broken: bool,
     /// Whether nothing more of the arguments can go out.
-    spoilt: bool,
+    stopped: bool,
     keys: Vec<u64>,
     mode: Mode,
     /// What ends the open value in JSON.
@@ -81,7 +81,7 @@ pub(crate) struct Call {
 impl Call {
     /// A call opens.
     pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
-        (self.form, self.closed, self.broken, self.spoilt) = (Form::Empty, false, false, false);
+        (self.form, self.closed, self.broken, self.stopped) = (Form::Empty, false, false, false);
         self.keys.clear();
         self.live = !name.is_empty();
         if self.live {
@@ -93,8 +93,13 @@ impl Call {
         }
     }
 
+    /// A value that is no part of the call was cut off: it may have hidden what belongs to it.
+    pub(crate) fn cut_value(&mut self) {
+        self.closed = false;
+    }
+
     /// An opener in the call could not be read: it never is complete.
-    pub(crate) fn spoil(&mut self) {
+    pub(crate) fn lacks_opener(&mut self) {
         self.broken = true;
     }
 
@@ -120,7 +125,7 @@ impl Call {
             return out.text(Event::Dropped, raw);
         }
         self.mode = match kind {
-            _ if self.spoilt => Mode::Failed,
+            _ if self.stopped => Mode::Failed,
             ValueKind::String => Mode::Escape,
             ValueKind::Block => Mode::Verbatim,
             ValueKind::Object | ValueKind::Array if stream_json => Mode::Stream,
@@ -132,7 +137,7 @@ impl Call {
             if self.is_duplicate(key) {
                 out.diagnose(Code::DuplicateKey);
             }
-            if !self.spoilt {
+            if !self.stopped {
                 self.scratch.push_str(if self.form == Form::Empty { "{\"" } else { ",\"" });
                 json::escape_into(key, &mut self.scratch);
                 self.scratch.push_str(if self.mode == Mode::Escape { "\":\"" } else { "\":" });
@@ -192,7 +197,7 @@ impl Call {
     /// What went out is no JSON: nothing more of this call's arguments can.
     fn give_up<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         out.diagnose(Code::NotJson);
-        (self.broken, self.spoilt, self.mode) = (true, true, Mode::Failed);
+        (self.broken, self.stopped, self.mode) = (true, true, Mode::Failed);
     }
 
     /// Gives the held value as the beginning of a string, and tells why.

@@ -1,6 +1,7 @@
 //! What deviated from the format, by stable codes. Never text of the model's.
 //!
-//! In: a deviation that the machine met. Out: a [`Code`], as an event at its offset and counted in the report.
+//! In: a deviation that the machine met. Out: a [`Code`], as an event at its offset and counted in the report
+//! (of two, [`Code::InvalidUtf8`] and [`Code::IdWithoutText`], only the report tells).
 
 macro_rules! codes {
     ($($(#[$doc:meta])+ $name:ident = $code:literal,)+) => {

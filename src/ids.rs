@@ -50,6 +50,8 @@ const LESS_BAR: u32 = 22_652;
 pub(crate) struct Ids {
     /// Markers in the order of their ids; with its number if it is a control token, without if it is quoted.
     coming: VecDeque<(Marker, Option<u64>)>,
+    /// The numbers of those that are control tokens.
+    numbers: VecDeque<u64>,
     /// The last ids, the latest last.
     recent: [u32; 7],
     /// Ids so far.
@@ -64,6 +66,7 @@ impl Ids {
             self.recent[6] = id;
             if let Some(marker) = Marker::from_id(id) {
                 self.coming.push_back((marker, Some(number)));
+                self.numbers.push_back(number);
             } else if let Some(marker) = self.quoted() {
                 self.coming.push_back((marker, None));
             }
@@ -91,26 +94,29 @@ impl Ids {
     /// The text spells a marker: gives its number if it is a control token.
     pub(crate) fn spelled(&mut self, marker: Marker) -> Option<u64> {
         let (_, number) = self.coming.pop_front_if(|(coming, _)| *coming == marker)?;
-        number
+        number?;
+        self.numbers.pop_front()
     }
 
     /// How many ids there are before the next control token whose text has not come.
     pub(crate) fn before_next(&self) -> u64 {
-        self.coming.iter().find_map(|&(_, number)| number).unwrap_or(self.count)
+        self.numbers.front().copied().unwrap_or(self.count)
     }
 
     /// The next control token whose text never came.
     pub(crate) fn unspelled(&mut self) -> Option<Marker> {
         loop {
             if let (marker, Some(_)) = self.coming.pop_front()? {
+                self.numbers.pop_front();
                 return Some(marker);
             }
         }
     }
 
-    /// Forgets everything but the allocation.
+    /// Forgets everything but the allocations.
     pub(crate) fn reset(&mut self) {
         self.coming.clear();
+        self.numbers.clear();
         (self.recent, self.count) = ([0; 7], 0);
     }
 }

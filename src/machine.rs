@@ -68,7 +68,7 @@ impl Machine {
         self.request.engages_tools()
     }
 
-    /// The channel that is open, or will be at the start.
+    /// The channel that is open.
     pub(crate) fn channel(&self) -> Option<Channel> {
         match self.state {
             State::Outside | State::Done => None,
@@ -165,7 +165,7 @@ impl Machine {
     /// An `<|open|>` began no tag, so an argument of the open call may be missing.
     pub(crate) fn no_opener(&mut self) {
         if self.state == State::Call {
-            self.call.spoil();
+            self.call.lacks_opener();
         }
     }
 
@@ -245,7 +245,7 @@ impl Machine {
             Tag::Open(Name::Call) => (State::Call, None, None),
             Tag::Open(Name::Argument) => {
                 let Some(key) = attributes.key else {
-                    self.call.spoil();
+                    self.call.lacks_opener();
                     return self.drop_tag(Code::UnreadableHeader, raw, out);
                 };
                 (State::Argument, Some(ValueKind::from_type(attributes.kind)), Some(header::decode(key)))
@@ -278,6 +278,8 @@ impl Machine {
                 self.state = State::Call;
                 if !muted {
                     self.call.end_value(cause, raw, out);
+                } else if cause != Cause::Closed {
+                    self.call.cut_value();
                 }
                 return;
             }

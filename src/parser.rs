@@ -1,7 +1,7 @@
-//! The parser: inputs of every kind -> scan -> machine -> sink.
+//! The parser: inputs of every kind -> scan -> reader -> machine -> sink.
 //!
-//! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids and
-//! machine hold; this file only leads one to the next.
+//! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids, reader
+//! and machine hold; this file only leads one to the next.
 
 use crate::diagnostic::Code;
 use crate::event::{Channel, OwnedEvent, Sink, Span};
@@ -138,8 +138,9 @@ impl Parser {
     /// Takes the text of one delta and its ids: control ids tell which spelled markers are real. The ids may run ahead of
     /// the text by what a detokenizer holds back, and never lag behind it.
     ///
-    /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, or if the delta has one token;
-    /// [`push_token`](Self::push_token) is exact for any tokens.
+    /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, and in any tokens if each delta has the
+    /// text of just its one id. Where a control token's text never comes, what follows it is no structure either: the
+    /// engine must keep special tokens. [`push_token`](Self::push_token) is exact for any tokens.
     pub fn push_with_ids(
         &mut self,
         text: &str,
@@ -238,6 +239,7 @@ impl Parser {
         if self.source != source {
             self.replace_partial(sink);
             self.flush(sink);
+            self.ids.reset();
             self.source = source;
         }
         Ok(())

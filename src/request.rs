@@ -142,10 +142,9 @@ impl Request {
 /// assert_eq!(opened_by_prompt("<|open|>think<|sep|>done<|close|>think<|sep|>"), None);
 /// ```
 pub fn opened_by_prompt(prompt: &str) -> Option<Channel> {
-    let (before, tag) = prompt.rsplit_once(Marker::Open.spelling())?;
+    let (_, tag) = prompt.rsplit_once(Marker::Open.spelling())?;
     let (name, after) = tag.split_once(Marker::Sep.spelling())?;
     let closed = [Marker::Close, Marker::EndOfMsg].iter().any(|marker| after.contains(marker.spelling()));
-    let _ = before;
     match name.trim() {
         _ if closed => None,
         "think" => Some(Channel::Think),

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use crate::marker::Marker;
 
-/// What the machine reads.
+/// What the reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Text(&'a str),

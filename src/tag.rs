@@ -1,7 +1,7 @@
 //! Tags while they arrive, and what may follow them.
 //!
 //! In: the text behind an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
-//! the tag has come; the machine keeps its bytes.
+//! the tag has come; the reader keeps its bytes.
 
 use crate::event::Channel;
 use crate::header;

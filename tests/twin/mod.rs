@@ -552,7 +552,7 @@ impl<'a> Twin<'a> {
             return self.drop_tag(opener, Code::UnreadableHeader);
         }
         if body.block || (block && !body.is_empty()) {
-            return self.mixed(opener);
+            return self.mixed(opener, body);
         }
         self.take(opener);
         let kind = if block { ValueKind::Block } else { ValueKind::from_type(opener.attribute("type")) };
@@ -632,7 +632,7 @@ impl<'a> Twin<'a> {
     }
 
     /// A block beside arguments, an argument beside a block, a second block: dropped with its tags.
-    fn mixed(&mut self, opener: &Tag) {
+    fn mixed(&mut self, opener: &Tag, body: &mut Body) {
         self.announce(opener);
         self.diagnose(Code::MixedForms, opener.start);
         self.muted += 1;
@@ -643,6 +643,7 @@ impl<'a> Twin<'a> {
         {
             self.take(&tag);
         } else {
+            body.unclosed = true;
             self.unclosed(&stop, Code::UnclosedValue);
         }
         self.muted -= 1;
