@@ -554,14 +554,14 @@ impl Choice {
     }
 }
 
-fn json(out: &mut BytesMut, value: &impl Serialize) {
+pub(crate) fn json(out: &mut BytesMut, value: &impl Serialize) {
     serde_json::to_writer(out.writer(), value).expect("keys are strings, and memory takes what is written");
 }
 
 /// A JSON object: a tuple of (key, value) pairs, in this order. A pair that is `None` is absent.
-struct Object<T>(T);
+pub(crate) struct Object<T>(pub(crate) T);
 
-trait Member {
+pub(crate) trait Member {
     fn put<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
@@ -594,5 +594,7 @@ macro_rules! object {
 object!();
 object!(A);
 object!(A B);
+object!(A B C);
 object!(A B C D);
 object!(A B C D E);
+object!(A B C D E F G H);

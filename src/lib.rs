@@ -5,6 +5,7 @@
 //! straight line: nothing calls back upward, nothing is parsed twice, and [`parse`] is push and finish.
 #![forbid(unsafe_code)]
 
+mod anthropic;
 mod call;
 mod chat;
 mod diagnostic;
@@ -19,11 +20,13 @@ mod reader;
 mod render;
 mod report;
 mod request;
+mod responses;
 mod scan;
 mod table;
 mod tag;
 mod utf8;
 
+pub use anthropic::Messages;
 pub use chat::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, ToolCall, Usage};
 pub use diagnostic::Code;
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
@@ -32,3 +35,4 @@ pub use parser::{Parser, StateError, parse};
 pub use render::{Piece, RenderError, render, render_pieces};
 pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};
+pub use responses::Responses;

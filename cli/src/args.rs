@@ -9,6 +9,7 @@ use kimi_xtml::{IdPolicy, Request, ToolChoice, Undeclared};
 use kimi_xtml_cli::cases::{self, Opened};
 use kimi_xtml_cli::chunking::Chunkings;
 use kimi_xtml_cli::output::Format;
+use kimi_xtml_cli::record::{Grouping, Variation};
 
 /// Turns what Kimi K3 generates into reasoning, content and tool calls.
 #[derive(Parser)]
@@ -22,6 +23,7 @@ Examples:
   kimi-xtml inspect generated.txt --chunk 8
   kimi-xtml replay corpora/tools.jsonl --id C001 --format sse --rate 40
   kimi-xtml check corpora/*.jsonl
+  kimi-xtml record gsm8k test.jsonl --tokenizer tiktoken.model
 
 `kimi-xtml COMMAND --help` tells more of a command, with examples."
 )]
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Inspect(InspectArgs),
     Replay(ReplayArgs),
+    Record(RecordArgs),
 }
 
 /// Parse one raw generated text.
@@ -139,6 +142,136 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
     /// A case file; `-` is the standard input
+    pub(crate) file: PathBuf,
+}
+
+/// Make recorded streams from messages, or from captures of a server.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml record gsm8k test.jsonl --tokenizer tiktoken.model > math.jsonl
+  kimi-xtml record toolcalls --bfcl bfcl_eval/data --grouping 1,8,random > calls.jsonl
+  kimi-xtml record chat conversation.json --opened think,response --vary all
+  curl -sN $SERVER/v1/completions -d @request.json | kimi-xtml record capture --opened think -
+
+Each record has what must come of it; `kimi-xtml check` runs the file. A list gives a record for each of its values and
+each combination; without --grouping or with --vary mixed the seed chooses one.")]
+pub(crate) struct RecordArgs {
+    #[command(subcommand)]
+    pub(crate) source: RecordSource,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum RecordSource {
+    /// GSM8K: the official test set's shape, or recorded model solutions
+    Gsm8k {
+        /// Model solutions of the same questions, for the reasoning
+        #[arg(long, value_name = "FILE")]
+        solutions: Option<PathBuf>,
+        #[command(flatten)]
+        settings: SettingArgs,
+        /// One JSON object a line: question and answer, or question and solutions
+        file: PathBuf,
+    },
+    /// Tool calls: the ground truth of bfcl-eval, and instances of JSON schemas
+    Toolcalls {
+        /// The `data` folder of the package bfcl-eval
+        #[arg(long, value_name = "FOLDER")]
+        bfcl: Option<PathBuf>,
+        /// A folder of .jsonl files with a JSON schema a line
+        #[arg(long, value_name = "FOLDER")]
+        schemas: Vec<PathBuf>,
+        #[command(flatten)]
+        settings: SettingArgs,
+    },
+    /// Chat Completions messages, or whole requests
+    Chat {
+        #[command(flatten)]
+        settings: SettingArgs,
+        /// A JSON array, or JSON objects; `-` is the standard input
+        file: PathBuf,
+    },
+    /// Raw deltas of a live server: JSON lines, or the events of a completions endpoint
+    Capture(CaptureArgs),
+}
+
+/// How messages are recorded.
+#[derive(clap::Args)]
+pub(crate) struct SettingArgs {
+    /// BPE ranks: streams are cut at real token boundaries and have ids. Without, a seeded schedule cuts them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<PathBuf>,
+    /// Decides what is left to chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Tokens in a delta: numbers, random (1 to 16), whole
+    #[arg(long, value_name = "N|random|whole", value_delimiter = ',')]
+    pub(crate) grouping: Vec<Grouping>,
+    /// What the prompt left open
+    #[arg(long, value_name = "think|response|none", value_delimiter = ',', default_value = "think", value_parser = opened)]
+    pub(crate) opened: Vec<Opened>,
+    /// Whether the tools are declared
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "declared")]
+    pub(crate) tools: Vec<DeclaredArg>,
+    /// What provokes parsers: plain, quotes, backticks, apostrophes, angles, markers, blanks; all; mixed
+    #[arg(long, value_name = "VARIATION", default_value = "plain", value_parser = variations)]
+    pub(crate) vary: Variations,
+    /// Cut the stream behind so many tokens, as an engine's limit does
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) limit: Option<NonZeroUsize>,
+}
+
+/// Variations; none stands for a choice by the seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Variations(Vec<Variation>);
+
+impl std::ops::Deref for Variations {
+    type Target = [Variation];
+
+    fn deref(&self) -> &[Variation] {
+        &self.0
+    }
+}
+
+fn variations(words: &str) -> Result<Variations, &'static str> {
+    match words {
+        "all" => Ok(Variations(Variation::ALL.to_vec())),
+        "mixed" => Ok(Variations(Vec::new())),
+        words => words.split(',').map(str::parse).collect::<Result<_, _>>().map(Variations),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeclaredArg {
+    /// The request declares them
+    Declared,
+    /// The request declares none
+    None,
+}
+
+impl DeclaredArg {
+    pub(crate) fn is_declared(self) -> bool {
+        self == DeclaredArg::Declared
+    }
+}
+
+/// Raw deltas of a live server.
+#[derive(clap::Args)]
+pub(crate) struct CaptureArgs {
+    /// The channel that the prompt left open
+    #[arg(long, value_name = "think|response|none", default_value = "none", value_parser = opened)]
+    pub(crate) opened: Opened,
+    /// A declared tool
+    #[arg(long = "tool", value_name = "NAME")]
+    pub(crate) tools: Vec<String>,
+    /// The tool choice
+    #[arg(long, value_name = "auto|none|required|NAME", default_value = "auto")]
+    pub(crate) tool_choice: String,
+    /// The engine's finish reason, where the capture tells none
+    #[arg(long, value_name = "REASON", default_value = "stop", value_parser = ["stop", "length"])]
+    pub(crate) finish: String,
+    /// The capture; `-` is the standard input
+    #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
 }
 

@@ -8,4 +8,5 @@ pub mod check;
 pub mod chunking;
 pub mod output;
 pub mod play;
+pub mod record;
 pub mod show;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Check(args) => commands::check::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Replay(args) => commands::replay::run(args),
+        Command::Record(args) => commands::record::run(args),
     };
     match result {
         Ok(code) => code,

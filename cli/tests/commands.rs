@@ -360,6 +360,12 @@ fn check_tells_what_differs() {
     .assert_eq(&String::from_utf8_lossy(&output.stdout));
 }
 
+/// A check of nothing is none.
+#[test]
+fn check_of_no_case_fails() {
+    assert_eq!(error(&["check", "-"], ""), "error: no case in the files: nothing was checked\n");
+}
+
 #[test]
 fn check_takes_chunkings() {
     let output = run(&["check", "--chunking", "chars,random:9", "-"], CASES.as_bytes());

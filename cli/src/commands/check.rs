@@ -22,6 +22,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     // All are read first: a bad file is told before any work.
     let files = args.files.iter().map(|file| cases::read(file)).collect::<Result<Vec<_>, _>>()?;
     let cases: Vec<_> = files.into_iter().flatten().collect();
+    anyhow::ensure!(!cases.is_empty(), "no case in the files: nothing was checked");
     let mut progress = Progress::new(cases.len(), "cases", true);
     let mut failed = 0;
     for case in &cases {

@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod inspect;
 pub(crate) mod parse;
+pub(crate) mod record;
 pub(crate) mod replay;
 
 use std::fs::File;

@@ -1,0 +1,238 @@
+//! `/v1/chat/completions`: how kimi-xtml is put into a frontend.
+//!
+//! In: a request. Out: one body, or frames as they are generated. Held: a [`Turn`] a choice, and the bytes of one step.
+//! A step is asked of the engine only when the client has taken the frames of the last one, and everything that
+//! a request holds hangs on its response: a client that goes away frees it at once.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use futures_util::future::try_join_all;
+use kimi_xtml::{Choice, Delta, Extras, Frames, IdPolicy, Usage};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio_stream::{StreamExt, StreamMap};
+
+use crate::engine::{EngineError, Logprob, Steps};
+use crate::error::{ApiError, json_response};
+use crate::request::{Accepted, ChatRequest, StreamOptions, read};
+use crate::turn::{Made, Turn};
+use crate::{App, ids, now};
+
+/// Answers a request.
+///
+/// # Errors
+/// If the request cannot be served.
+pub async fn completions(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
+    let body = app.body(request).await?;
+    let request: ChatRequest = read(&body)?;
+    app.knows(&request.model)?;
+    let accepted = request.accept()?;
+    let logprobs = accepted.job.logprobs.is_some();
+    let (turns, steps) = begin(&app, &accepted).await?;
+    let head = Head { id: ids::chat_completion(), created: now(), model: app.model.clone() };
+    let prompt = total(&turns);
+    let response = if accepted.stream {
+        let frames = stream(head, turns, steps, accepted.options, logprobs);
+        ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], frames).into_response()
+    } else {
+        let body = whole(head, turns, steps, logprobs).await;
+        json_response(StatusCode::OK, &body)
+    };
+    Ok((usage_headers(&prompt), response).into_response())
+}
+
+/// What all frames of a response share.
+struct Head {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+/// Starts all choices. The first that fails is the request's error: there is no stream yet.
+async fn begin(app: &App, accepted: &Accepted) -> Result<(Vec<Turn>, StreamMap<usize, Steps>), ApiError> {
+    let Accepted { job, stream, options, choices, stops } = accepted;
+    let job = Arc::new(job.clone());
+    let keep = options.include_internal_content || job.logprobs.is_some();
+    let (mut turns, mut steps) = (Vec::new(), StreamMap::new());
+    let generations = try_join_all((0..*choices).map(|index| app.engine.start(job.clone(), index))).await?;
+    for (index, generation) in generations.into_iter().enumerate() {
+        let ids = if app.random_ids { IdPolicy::random() } else { IdPolicy::numbered(job.calls()) };
+        let (turn, generated) = Turn::new(&job, generation, ids, stops, keep);
+        turns.push(if *stream { turn.without_message() } else { turn });
+        steps.insert(index, generated);
+    }
+    Ok((turns, steps))
+}
+
+/// The frames, as they are generated.
+fn stream(
+    head: Head,
+    mut turns: Vec<Turn>,
+    mut steps: StreamMap<usize, Steps>,
+    options: StreamOptions,
+    logprobs: bool,
+) -> Body {
+    let frames = Frames::new(&head.id, head.created, &head.model);
+    let mut writers: Vec<Writer> =
+        (0..turns.len()).map(|index| Writer::new(&frames, index, options, logprobs)).collect();
+    Body::from_stream(async_stream::stream! {
+        let mut out = BytesMut::new();
+        let mut failure = None;
+        for (writer, turn) in writers.iter_mut().zip(&turns) {
+            writer.start(turn, &mut out);
+        }
+        yield Ok::<Bytes, Infallible>(out.split().freeze());
+        while let Some((index, step)) = steps.next().await {
+            let turn = &mut turns[index];
+            match step {
+                Ok(step) => turn.take(step),
+                Err(error) => {
+                    turn.finish("abort");
+                    failure.get_or_insert(error);
+                }
+            }
+            writers[index].write(turn, &mut out);
+            if turn.end().is_some() {
+                steps.remove(&index); // a stop string ends the generation too
+            }
+            if !out.is_empty() {
+                yield Ok(out.split().freeze());
+            }
+        }
+        // An engine that just stops has aborted: what was held is delivered, and nothing is made up.
+        for (writer, turn) in writers.iter_mut().zip(&mut turns).filter(|(_, turn)| turn.end().is_none()) {
+            failure.get_or_insert(EngineError::Failed("the engine broke the generation off".into()));
+            turn.finish("abort");
+            writer.write(turn, &mut out);
+        }
+        if options.include_usage {
+            frames.usage(&total(&turns), &mut out);
+        }
+        match failure {
+            None => frames.done(&mut out),
+            // No `[DONE]`: the run was not clean.
+            Some(error) => out.extend_from_slice(format!("data: {}\n\n", ApiError::from(error).body()).as_bytes()),
+        }
+        yield Ok(out.freeze());
+    })
+}
+
+/// The frames of one choice, with what the request wants them to carry.
+struct Writer {
+    choice: Option<Choice>,
+    options: StreamOptions,
+    logprobs: bool,
+}
+
+impl Writer {
+    fn new(frames: &Frames, index: usize, options: StreamOptions, logprobs: bool) -> Self {
+        Writer { choice: Some(frames.choice(index)), options, logprobs }
+    }
+
+    fn start(&mut self, turn: &Turn, out: &mut BytesMut) {
+        if let Some(choice) = &mut self.choice {
+            choice.set_usage(self.options.continuous_usage_stats.then(|| turn.usage()));
+            choice.start(out);
+        }
+    }
+
+    /// A frame for each delta, and the end frame once the turn has ended.
+    fn write(&mut self, turn: &mut Turn, out: &mut BytesMut) {
+        let Some(choice) = &mut self.choice else {
+            return;
+        };
+        if self.options.continuous_usage_stats {
+            choice.set_usage(Some(turn.usage()));
+        }
+        for (delta, made) in turn.deltas() {
+            let ids = if self.options.include_internal_content { made.ids() } else { None };
+            let logprobs = if self.logprobs { content_logprobs(delta, made) } else { None };
+            choice.delta(delta, Extras { token_ids: ids.as_deref(), logprobs: logprobs.as_deref() }, out);
+        }
+        turn.clear();
+        if let Some(reason) = turn.end()
+            && let Some(choice) = self.choice.take()
+        {
+            choice.end(reason, Some(&turn.usage()), out);
+        }
+    }
+}
+
+/// The one body of a request that wants no stream.
+async fn whole(head: Head, mut turns: Vec<Turn>, mut steps: StreamMap<usize, Steps>, logprobs: bool) -> Value {
+    let mut listed: Vec<Vec<Value>> = vec![Vec::new(); turns.len()];
+    while let Some((index, step)) = steps.next().await {
+        let turn = &mut turns[index];
+        match step {
+            Ok(step) => turn.take(step),
+            Err(_) => turn.finish("abort"),
+        }
+        if logprobs {
+            let content = turn.deltas().filter(|(delta, _)| matches!(delta, Delta::Content(_)));
+            listed[index].extend(content.flat_map(|(_, made)| made.logprobs().map(logprob)));
+        }
+        turn.clear();
+        if turn.end().is_some() {
+            steps.remove(&index);
+        }
+    }
+    turns.iter_mut().for_each(|turn| turn.finish("abort"));
+    let usage = total(&turns);
+    let choices = (0..).zip(turns).zip(listed).map(|((index, turn), listed): ((usize, _), _)| {
+        let reason = turn.end();
+        let logprobs = logprobs.then(|| json!({"content": listed}));
+        json!({"index": index, "message": turn.into_message(), "logprobs": logprobs, "finish_reason": reason})
+    });
+    json!({
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": choices.collect::<Vec<_>>(),
+        "usage": usage,
+    })
+}
+
+/// The usage of the request: its prompt once, and what all choices cost.
+pub(crate) fn total(turns: &[Turn]) -> Usage {
+    turns.iter().map(Turn::usage).fold(Usage::default(), |sum, one| Usage {
+        prompt_tokens: one.prompt_tokens,
+        cached_tokens: one.cached_tokens,
+        completion_tokens: sum.completion_tokens + one.completion_tokens,
+        reasoning_tokens: sum.reasoning_tokens + one.reasoning_tokens,
+    })
+}
+
+/// The headers that tell what the prompt cost.
+pub(crate) fn usage_headers(usage: &Usage) -> [(HeaderName, String); 2] {
+    [
+        (HeaderName::from_static("x-msh-usage-prompt-tokens"), usage.prompt_tokens.to_string()),
+        (HeaderName::from_static("x-msh-usage-cached-tokens"), usage.cached_tokens.to_string()),
+    ]
+}
+
+/// The `logprobs` of a frame: those of the tokens of just its content.
+fn content_logprobs(delta: Delta<'_>, made: Made<'_>) -> Option<Box<RawValue>> {
+    let content: Vec<_> =
+        matches!(delta, Delta::Content(_)).then(|| made.logprobs().map(logprob)).into_iter().flatten().collect();
+    if content.is_empty() { None } else { to_raw_value(&json!({"content": content})).ok() }
+}
+
+fn logprob(one: &Logprob) -> Value {
+    let entry =
+        |(bytes, logprob): &(Vec<u8>, f64)| json!({"token": spelled(bytes), "logprob": logprob, "bytes": bytes});
+    let top: Vec<_> = one.top.iter().map(entry).collect();
+    json!({"token": spelled(&one.bytes), "logprob": one.logprob, "bytes": one.bytes, "top_logprobs": top})
+}
+
+/// A token as text. One that is a part of a character is written in escapes, as `bytes:\xf0\x9f`.
+fn spelled(bytes: &[u8]) -> String {
+    let escaped = || bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+    str::from_utf8(bytes).map_or_else(|_| format!("bytes:{}", escaped()), str::to_owned)
+}
