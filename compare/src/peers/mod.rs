@@ -1,0 +1,129 @@
+//! The parsers, behind one trait.
+//!
+//! In: a stream. Out: what the parser said of it. A parser that panics, fails or hangs said an error.
+
+mod dynamo_v1;
+mod dynamo_v2;
+mod ours;
+mod process;
+mod smg;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+use crate::heard::Heard;
+use crate::stream::Stream;
+
+/// A parser at work.
+pub(crate) trait Peer: Send {
+    /// Plays streams, one parser each.
+    fn play(&mut self, streams: &[Stream]) -> Vec<Heard>;
+}
+
+/// A line of `peers.toml`.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) ours: bool,
+    /// Its packages, if it is linked.
+    #[serde(default)]
+    pub(crate) crates: Vec<String>,
+    pub(crate) python: Option<String>,
+    #[serde(default)]
+    pub(crate) version: String,
+    pub(crate) about: String,
+}
+
+impl Listed {
+    /// Its name and version, for tables.
+    pub(crate) fn title(&self) -> String {
+        if self.version.is_empty() { self.name.clone() } else { format!("{} {}", self.name, self.version) }
+    }
+
+    /// Whether it knows the tokens, and so what is quoted.
+    pub(crate) fn takes_ids(&self) -> bool {
+        self.name == "kimi-xtml-ids" || self.needs_ids()
+    }
+
+    /// Whether it reads nothing without ids.
+    pub(crate) fn needs_ids(&self) -> bool {
+        self.python.as_deref() == Some("vllm")
+    }
+}
+
+/// Reads `peers.toml`.
+pub(crate) fn listed() -> anyhow::Result<Vec<Listed>> {
+    #[derive(Deserialize)]
+    struct File {
+        peer: Vec<Listed>,
+    }
+    let file: File = toml::from_str(include_str!("../../peers.toml")).context("peers.toml")?;
+    Ok(file.peer)
+}
+
+/// Where Python packages are: a Python of an environment that has the package.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pythons {
+    pub(crate) vllm: Option<PathBuf>,
+    pub(crate) sglang: Option<PathBuf>,
+}
+
+/// Starts a parser, or tells why it is not run.
+pub(crate) fn start(listed: &Listed, pythons: &Pythons) -> Result<Box<dyn Peer>, String> {
+    use dynamo_v1::Setup;
+    let with = |play: fn(&Stream) -> Heard| Ok(Box::new(InProcess { play }) as Box<dyn Peer>);
+    match (&*listed.name, listed.python.as_deref()) {
+        ("kimi-xtml", _) => with(ours::by_text),
+        ("kimi-xtml-ids", _) => with(ours::by_ids),
+        ("dynamo-v2", _) => with(dynamo_v2::play),
+        ("dynamo-11", _) => with(|stream| dynamo_v1::v11::play(stream, Setup { jail: true, flush: true })),
+        ("dynamo-7", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: true, flush: true })),
+        ("dynamo-7-unflushed", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: true, flush: false })),
+        ("dynamo-7-no-jail", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: false, flush: true })),
+        ("smg", _) => with(smg::play),
+        (_, Some("vllm")) => process::start("vllm", pythons.vllm.as_deref(), &listed.version),
+        (_, Some("sglang")) => process::start("sglang", pythons.sglang.as_deref(), &listed.version),
+        (name, _) => Err(format!("peers.toml names {name}, which the harness does not know")),
+    }
+}
+
+struct InProcess {
+    play: fn(&Stream) -> Heard,
+}
+
+impl Peer for InProcess {
+    fn play(&mut self, streams: &[Stream]) -> Vec<Heard> {
+        let play = |stream| catch_unwind(AssertUnwindSafe(|| (self.play)(stream)));
+        let heard = |stream| play(stream).unwrap_or_else(|_| Heard::failed("panicked"));
+        streams.iter().map(heard).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_lock_file() {
+        #[derive(Deserialize)]
+        struct Lock {
+            package: Vec<Locked>,
+        }
+        #[derive(Deserialize)]
+        struct Locked {
+            name: String,
+            version: String,
+        }
+        let lock: Lock = toml::from_str(include_str!("../../Cargo.lock")).unwrap();
+        for peer in listed().unwrap() {
+            for package in &peer.crates {
+                let mut locked = lock.package.iter().filter(|locked| locked.name == *package);
+                assert!(locked.any(|locked| locked.version == peer.version), "{package} {}", peer.version);
+            }
+        }
+    }
+}
