@@ -36,7 +36,10 @@ impl Machine {
     pub(crate) fn start<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         self.between = self.engages_tools();
         match self.request.opened {
-            Some(Channel::Tools) if !self.between => (self.withheld, self.state) = (true, State::Tools),
+            Some(Channel::Tools) if !self.between => {
+                out.diagnose(Code::ToolsWithheld);
+                (self.state, self.withheld, self.opened) = (State::Tools, true, true);
+            }
             Some(channel) => self.enter(channel, "", out),
             None => {}
         }

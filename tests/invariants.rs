@@ -768,3 +768,17 @@ fn eos_ends_the_message_by_its_id() {
     let (content, _) = parse(&[("so [EOS]", &[1, 58, 85_521, 60]), (" it", &[2])]);
     assert_eq!(content, "so [EOS] it");
 }
+
+/// A tools section that the prompt opened, while tools are off, is withheld as one that the output opens.
+#[test]
+fn an_opened_tools_section_is_withheld_while_tools_are_off() {
+    let events = kimi_xtml::parse("a<|close|>tools<|sep|> b", Request::new().opened(Channel::Tools));
+    let expected = [
+        OwnedEvent::Diagnostic(Code::ToolsWithheld),
+        OwnedEvent::Withheld("a<|close|>tools<|sep|>".into()),
+        OwnedEvent::Markup(" ".into()),
+        OwnedEvent::Diagnostic(Code::TextOutside),
+        OwnedEvent::Content("b".into()),
+    ];
+    assert!(events.iter().map(|(event, _)| event).eq(&expected), "{}", show(&events));
+}
