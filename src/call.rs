@@ -6,14 +6,16 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::diagnostic::Code;
-use crate::event::{Event, Kind, Sink, Span, ValueKind};
-use crate::json::{self, Validator};
+use crate::escape::Escaper;
+use crate::event::{Event, Sink, ValueKind};
+use crate::held::Held;
+use crate::json::Validator;
 use crate::report::Out;
 
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;
 
-/// Bytes of a buffer that outlive the stream.
+/// Bytes of the buffer that outlive the stream.
 const KEPT: usize = 64 << 10;
 
 /// What a call consists of; the first argument or block decides.
@@ -72,10 +74,10 @@ pub(crate) struct Call {
     mode: Mode,
     /// What ends the open value in JSON.
     quote: &'static str,
-    held: String,
-    held_span: Span,
+    held: Held,
     validator: Validator,
     scratch: String,
+    escaper: Escaper,
 }
 
 impl Call {
@@ -139,7 +141,7 @@ impl Call {
             }
             if !self.stopped {
                 self.scratch.push_str(if self.form == Form::Empty { "{\"" } else { ",\"" });
-                json::escape_into(key, &mut self.scratch);
+                self.escaper.escape_into(key, &mut self.scratch);
                 self.scratch.push_str(if self.mode == Mode::Escape { "\":\"" } else { "\":" });
             }
         }
@@ -160,37 +162,36 @@ impl Call {
     }
 
     /// Text of the open value.
+    #[inline]
     pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
         let call = self.ordinal;
         match self.mode {
-            Mode::Escape => json::escape(text, &mut self.scratch, |json, len| {
+            Mode::Escape => self.escaper.escape(text, |json, len| {
                 out.event(Event::Arguments { call, json }, len);
             }),
             Mode::Verbatim => out.event(Event::Arguments { call, json: text }, text.len()),
-            Mode::Stream => {
-                let (json, rest) = text.split_at(self.validator.feed(text.as_bytes()));
-                if !json.is_empty() {
-                    out.event(Event::Arguments { call, json }, json.len());
-                }
-                if !rest.is_empty() {
-                    self.give_up(out);
-                    out.text(Event::Dropped, rest);
-                }
-            }
-            Mode::Hold => {
-                let span = out.ledger.take(text.len(), Kind::Arguments);
-                if self.held.is_empty() {
-                    self.held_span = span;
-                } else {
-                    self.held_span.extend(&span);
-                }
-                self.held.push_str(text);
-                if self.held.len() > limit {
-                    self.mode = Mode::Escape;
-                    self.give_as_string(Code::ValueTooLong, out);
-                }
-            }
+            Mode::Stream => self.stream(text, out),
+            Mode::Hold => self.hold(text, limit, out),
             Mode::Failed | Mode::Drop => out.text(Event::Dropped, text),
+        }
+    }
+
+    fn stream<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
+        let (json, rest) = text.split_at(self.validator.feed(text.as_bytes()));
+        if !json.is_empty() {
+            out.event(Event::Arguments { call: self.ordinal, json }, json.len());
+        }
+        if !rest.is_empty() {
+            self.give_up(out);
+            out.text(Event::Dropped, rest);
+        }
+    }
+
+    fn hold<S: Sink + ?Sized>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
+        self.held.push(text, out.ledger);
+        if self.held.len() > limit {
+            self.mode = Mode::Escape;
+            self.give_as_string(Code::ValueTooLong, out);
         }
     }
 
@@ -202,27 +203,30 @@ impl Call {
 
     /// Gives the held value as the beginning of a string, and tells why.
     fn give_as_string<S: Sink + ?Sized>(&mut self, code: Code, out: &mut Out<'_, S>) {
-        let mut span = std::mem::take(&mut self.held_span);
-        let start = span.start();
-        out.ledger.note(code, start.bytes.start);
-        out.sink.event(Event::Diagnostic(code), start);
+        let call = self.ordinal;
         self.scratch.clear();
-        self.scratch.push('"');
-        json::escape_into(&self.held, &mut self.scratch);
+        for (at, (block, span)) in self.held.blocks().enumerate() {
+            if at == 0 {
+                out.ledger.note(code, span.bytes.start);
+                out.sink.event(Event::Diagnostic(code), span.start());
+                self.scratch.push('"');
+            }
+            self.escaper.escape_into(block, &mut self.scratch);
+            out.sink.event(Event::Arguments { call, json: &self.scratch }, span.clone());
+            self.scratch.clear();
+        }
         self.held.clear();
-        let (call, json) = (self.ordinal, self.scratch.as_str());
-        out.sink.event(Event::Arguments { call, json }, std::mem::take(&mut span));
     }
 
     /// No more of the open value comes: what is held goes out. A value that is cut off is not ended.
     pub(crate) fn settle_value<S: Sink + ?Sized>(&mut self, whole: bool, out: &mut Out<'_, S>) {
         self.quote = match self.mode {
             Mode::Escape if whole => "\"",
-            Mode::Hold if whole && self.held.is_empty() => {
+            Mode::Hold if whole && self.held.len() == 0 => {
                 out.diagnose(Code::NotJson);
                 "\"\""
             }
-            Mode::Hold if whole && !self.validator.is_value(&self.held) => {
+            Mode::Hold if whole && !self.validator.is_value(self.held.blocks().map(|(block, _)| block)) => {
                 self.give_as_string(Code::NotJson, out);
                 "\""
             }
@@ -232,11 +236,10 @@ impl Call {
             }
             _ => "",
         };
-        if !self.held.is_empty() {
-            let (call, span) = (self.ordinal, std::mem::take(&mut self.held_span));
-            out.sink.event(Event::Arguments { call, json: &self.held }, span);
-            self.held.clear();
+        for (json, span) in self.held.blocks() {
+            out.sink.event(Event::Arguments { call: self.ordinal, json }, span.clone());
         }
+        self.held.clear();
     }
 
     /// The open value, which is settled, ends.
@@ -274,19 +277,18 @@ impl Call {
     }
 
     /// The text of the open value that has not gone out.
-    pub(crate) fn held(&self) -> &str {
-        &self.held
+    pub(crate) fn held(&self) -> String {
+        self.held.blocks().map(|(block, _)| block).collect()
     }
 
     /// Forgets everything but the allocations.
     pub(crate) fn reset(&mut self) {
-        let Call { mut keys, mut held, mut validator, mut scratch, .. } = std::mem::take(self);
+        let Call { mut keys, mut held, mut validator, mut scratch, escaper, .. } = std::mem::take(self);
         keys.clear();
+        held.clear();
         validator.reset();
-        for buffer in [&mut held, &mut scratch] {
-            buffer.clear();
-            buffer.shrink_to(KEPT);
-        }
-        *self = Call { keys, held, validator, scratch, ..Call::default() };
+        scratch.clear();
+        scratch.shrink_to(KEPT);
+        *self = Call { keys, held, validator, scratch, escaper, ..Call::default() };
     }
 }

@@ -77,7 +77,7 @@ impl Ids {
     /// The marker that the last ids quote.
     fn quoted(&self) -> Option<Marker> {
         let (before, marker) = match &self.recent[..] {
-            [.., greater] if GREATER.binary_search(greater).is_err() => return None,
+            [.., BAR, greater] if GREATER.binary_search(greater).is_err() => return None,
             [before @ .., 4_454, BAR, _] => (before, Marker::Open),
             [before @ .., 10_794, BAR, _] => (before, Marker::Close),
             [before @ .., 40_433, BAR, _] => (before, Marker::Sep),

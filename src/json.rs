@@ -1,92 +1,9 @@
-//! Text -> JSON: escaping, and whether a value is JSON.
+//! Whether a value is JSON.
 //!
-//! In: text as it arrives. Out: fragments of a JSON string, or how far a value can still be JSON (RFC 8259: any
-//! number spelling, any `\u` escape, any depth). Held: a bit for each open bracket.
+//! In: a value as it arrives. Out: how far it can be JSON (RFC 8259: any number spelling, any `\u` escape, any depth).
+//! Held: a bit for each open bracket.
 
-/// Text that is escaped at a time; a fragment is at most six times as long.
-const BLOCK: usize = 256;
-
-/// Gives `text` as fragments of the inside of a JSON string, each with the bytes of `text` that it stands for.
-pub(crate) fn escape(mut text: &str, scratch: &mut String, mut fragment: impl FnMut(&str, usize)) {
-    while !text.is_empty() {
-        let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
-        match find_special(block.as_bytes()) {
-            Some(first) => {
-                scratch.clear();
-                escape_from(first, block, scratch);
-                fragment(scratch, block.len());
-            }
-            None => fragment(block, block.len()),
-        }
-        text = rest;
-    }
-}
-
-/// Appends `text` to `out` as the inside of a JSON string.
-pub(crate) fn escape_into(text: &str, out: &mut String) {
-    match find_special(text.as_bytes()) {
-        Some(first) => escape_from(first, text, out),
-        None => out.push_str(text),
-    }
-}
-
-/// The same for text whose first byte that must be escaped is known: run by run.
-fn escape_from(first: usize, text: &str, out: &mut String) {
-    let (mut from, mut at) = (0, first);
-    loop {
-        out.push_str(&text[from..at]);
-        push_escape(text.as_bytes()[at], out);
-        from = at + 1;
-        let Some(run) = find_special(&text.as_bytes()[from..]) else {
-            return out.push_str(&text[from..]);
-        };
-        at = from + run;
-    }
-}
-
-/// Whether a byte must be escaped.
-const fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
-}
-
-/// The first byte that must be escaped, eight at a time: in `word`, the high bit of each special byte is set, and of
-/// others only behind one.
-fn find_special(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGHS: u64 = ONES << 7;
-    let (words, tail) = bytes.as_chunks::<8>();
-    for (at, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
-        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
-        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
-        let special = (below(word, 0x20) | quote | backslash) & HIGHS;
-        if special != 0 {
-            return Some(at * 8 + special.trailing_zeros() as usize / 8);
-        }
-    }
-    let tail = tail.iter().position(|&byte| is_special(byte))?;
-    Some(words.len() * 8 + tail)
-}
-
-fn push_escape(byte: u8, out: &mut String) {
-    out.push_str(match byte {
-        b'"' => "\\\"",
-        b'\\' => "\\\\",
-        b'\n' => "\\n",
-        b'\r' => "\\r",
-        b'\t' => "\\t",
-        0x08 => "\\b",
-        0x0c => "\\f",
-        _ => {
-            out.push_str("\\u00");
-            for digit in [byte >> 4, byte & 15] {
-                out.push(char::from_digit(digit.into(), 16).unwrap_or('0'));
-            }
-            return;
-        }
-    });
-}
+use crate::escape::find_special;
 
 /// What may come next in a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,20 +18,13 @@ enum Next {
     Colon,
     /// A comma or a closing bracket; at the top, only white space.
     Rest,
-    /// Inside a string.
-    String {
-        key: bool,
-    },
-    Escape {
-        key: bool,
-    },
-    /// So many hexadecimal digits.
-    Hex {
-        key: bool,
-        digits: u8,
-    },
+    /// The rest of a string.
+    String,
+    Escape,
+    /// Hexadecimal digits.
+    Hex,
     /// The rest of `true`, `false` or `null`.
-    Word(&'static [u8]),
+    Word,
     /// Digits of a number; the places where it may not end need one.
     Minus,
     Zero,
@@ -126,10 +36,33 @@ enum Next {
     ExponentDigits,
 }
 
+impl Next {
+    /// Whether white space may stand here.
+    fn may_be_blank(self) -> bool {
+        matches!(self, Next::Value | Next::First | Next::FirstKey | Next::Key | Next::Colon | Next::Rest)
+    }
+}
+
+/// What surrounds the next byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Nothing,
+    Array,
+    Object,
+}
+
 /// Reads a JSON value of any depth as it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Validator {
     next: Next,
+    within: Within,
+    /// Whether the open string is a key.
+    key: bool,
+    /// What is missing of the open escape, in digits.
+    digits: u8,
+    /// What is missing of the open word.
+    word: &'static [u8],
     /// One bit an open bracket, the innermost last: set for an object.
     open: Vec<u64>,
     depth: usize,
@@ -138,24 +71,110 @@ pub(crate) struct Validator {
 impl Validator {
     /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            if let Next::String { .. } = self.next {
+        let (mut next, mut rest) = (self.next, bytes);
+        while let Some((&byte, mut behind)) = rest.split_first() {
+            next = match (next, byte) {
                 // One run of plain text.
-                let rest = &bytes[at..];
-                at += find_special(rest).unwrap_or(rest.len());
-                let Some(&special) = bytes.get(at) else {
-                    return at;
-                };
-                if !self.step(special) {
-                    return at;
+                (Next::String, _) => {
+                    rest = &rest[find_special(rest).unwrap_or(rest.len())..];
+                    let Some((special, more)) = rest.split_first() else { break };
+                    behind = more;
+                    match special {
+                        b'"' if self.key => Next::Colon,
+                        b'"' => Next::Rest,
+                        b'\\' => Next::Escape,
+                        _ => break,
+                    }
                 }
-            } else if !self.step(byte) {
-                return at;
-            }
-            at += 1;
+                (_, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
+                (Next::Rest, _) => match (byte, self.within) {
+                    (b',', Within::Object) => Next::Key,
+                    (b',', Within::Array) => Next::Value,
+                    (b'}', Within::Object) | (b']', Within::Array) => self.close(),
+                    _ => break,
+                },
+                (Next::Colon, b':') => Next::Value,
+                (Next::Key | Next::FirstKey, b'"') => self.string(true),
+                (Next::FirstKey, b'}') => self.close(),
+                (Next::First, b']') => self.close(),
+                (Next::Value | Next::First, _) => match byte {
+                    b'"' => self.string(false),
+                    b'{' => self.open(Within::Object),
+                    b'[' => self.open(Within::Array),
+                    b'-' => Next::Minus,
+                    b'0' => Next::Zero,
+                    b'1'..=b'9' => Next::Digits,
+                    b't' => self.word(b"rue"),
+                    b'f' => self.word(b"alse"),
+                    b'n' => self.word(b"ull"),
+                    _ => break,
+                },
+
+                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => next,
+                (Next::Minus, b'0') => Next::Zero,
+                (Next::Minus, b'1'..=b'9') => Next::Digits,
+                (Next::Zero | Next::Digits, b'.') => Next::Point,
+                (Next::Point, b'0'..=b'9') => Next::Fraction,
+                (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
+                (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
+                (Next::Exponent | Next::ExponentSign, b'0'..=b'9') => Next::ExponentDigits,
+                // A number has no end of its own: what follows it decides.
+                (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => {
+                    next = Next::Rest;
+                    continue;
+                }
+
+                (Next::Word, byte) => match self.word {
+                    [expected] if *expected == byte => Next::Rest,
+                    [expected, word @ ..] if *expected == byte => self.word(word),
+                    _ => break,
+                },
+                (Next::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String,
+                (Next::Escape, b'u') => {
+                    self.digits = 4;
+                    Next::Hex
+                }
+                (Next::Hex, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                    self.digits -= 1;
+                    if self.digits == 0 { Next::String } else { Next::Hex }
+                }
+                _ => break,
+            };
+            rest = behind;
         }
-        at
+        self.next = next;
+        bytes.len() - rest.len()
+    }
+
+    fn string(&mut self, key: bool) -> Next {
+        self.key = key;
+        Next::String
+    }
+
+    fn word(&mut self, rest: &'static [u8]) -> Next {
+        self.word = rest;
+        Next::Word
+    }
+
+    fn open(&mut self, within: Within) -> Next {
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.open.len() {
+            self.open.push(0);
+        }
+        self.open[word] = self.open[word] & !(1 << bit) | u64::from(within == Within::Object) << bit;
+        self.depth += 1;
+        self.within = within;
+        if within == Within::Object { Next::FirstKey } else { Next::First }
+    }
+
+    fn close(&mut self) -> Next {
+        self.depth -= 1;
+        self.within = match self.depth.checked_sub(1) {
+            None => Within::Nothing,
+            Some(last) if self.open[last / 64] >> (last % 64) & 1 == 1 => Within::Object,
+            Some(_) => Within::Array,
+        };
+        Next::Rest
     }
 
     /// Whether what was read is one whole value.
@@ -164,105 +183,15 @@ impl Validator {
             && matches!(self.next, Next::Rest | Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits)
     }
 
-    /// Whether `text` is one whole value.
-    pub(crate) fn is_value(&mut self, text: &str) -> bool {
+    /// Whether these parts are one whole value.
+    pub(crate) fn is_value<'t>(&mut self, parts: impl IntoIterator<Item = &'t str>) -> bool {
         self.reset();
-        self.feed(text.as_bytes()) == text.len() && self.is_whole()
+        parts.into_iter().all(|part| self.feed(part.as_bytes()) == part.len()) && self.is_whole()
     }
 
     /// Starts over with a new value.
     pub(crate) fn reset(&mut self) {
-        self.next = Next::Value;
-        self.depth = 0;
-    }
-
-    fn step(&mut self, byte: u8) -> bool {
-        let next = match (self.next, byte) {
-            (Next::String { key }, b'"') => {
-                if key {
-                    Next::Colon
-                } else {
-                    Next::Rest
-                }
-            }
-            (Next::String { key }, b'\\') => Next::Escape { key },
-            (Next::String { key }, b' '..) => Next::String { key },
-            (Next::Escape { key }, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String { key },
-            (Next::Escape { key }, b'u') => Next::Hex { key, digits: 4 },
-            (Next::Hex { key, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => match digits - 1 {
-                0 => Next::String { key },
-                digits => Next::Hex { key, digits },
-            },
-            (Next::Word(rest), _) if rest[0] == byte => match &rest[1..] {
-                [] => Next::Rest,
-                rest => Next::Word(rest),
-            },
-
-            (Next::Minus, b'0') => Next::Zero,
-            (Next::Minus, b'1'..=b'9') => Next::Digits,
-            (Next::Digits, b'0'..=b'9') => Next::Digits,
-            (Next::Zero | Next::Digits, b'.') => Next::Point,
-            (Next::Point | Next::Fraction, b'0'..=b'9') => Next::Fraction,
-            (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
-            (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
-            (Next::Exponent | Next::ExponentSign | Next::ExponentDigits, b'0'..=b'9') => Next::ExponentDigits,
-            // A number has no end of its own: what follows it decides.
-            (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => {
-                self.next = Next::Rest;
-                return self.step(byte);
-            }
-
-            (next, b' ' | b'\t' | b'\r' | b'\n')
-                if matches!(
-                    next,
-                    Next::Value | Next::First | Next::FirstKey | Next::Key | Next::Colon | Next::Rest
-                ) =>
-            {
-                next
-            }
-            (Next::FirstKey | Next::Key, b'"') => Next::String { key: true },
-            (Next::Colon, b':') => Next::Value,
-            (Next::Rest, b',') => match self.innermost() {
-                Some(true) => Next::Key,
-                Some(false) => Next::Value,
-                None => return false,
-            },
-            (Next::Rest | Next::FirstKey, b'}') if self.innermost() == Some(true) => self.close(),
-            (Next::Rest | Next::First, b']') if self.innermost() == Some(false) => self.close(),
-            (Next::Value | Next::First, b'{') => self.open(true),
-            (Next::Value | Next::First, b'[') => self.open(false),
-            (Next::Value | Next::First, b'"') => Next::String { key: false },
-            (Next::Value | Next::First, b'-') => Next::Minus,
-            (Next::Value | Next::First, b'0') => Next::Zero,
-            (Next::Value | Next::First, b'1'..=b'9') => Next::Digits,
-            (Next::Value | Next::First, b't') => Next::Word(b"rue"),
-            (Next::Value | Next::First, b'f') => Next::Word(b"alse"),
-            (Next::Value | Next::First, b'n') => Next::Word(b"ull"),
-            _ => return false,
-        };
-        self.next = next;
-        true
-    }
-
-    /// Whether the innermost open bracket is an object's.
-    fn innermost(&self) -> Option<bool> {
-        let last = self.depth.checked_sub(1)?;
-        Some(self.open[last / 64] >> (last % 64) & 1 == 1)
-    }
-
-    fn open(&mut self, object: bool) -> Next {
-        let (word, bit) = (self.depth / 64, self.depth % 64);
-        if word == self.open.len() {
-            self.open.push(0);
-        }
-        self.open[word] = self.open[word] & !(1 << bit) | u64::from(object) << bit;
-        self.depth += 1;
-        if object { Next::FirstKey } else { Next::First }
-    }
-
-    fn close(&mut self) -> Next {
-        self.depth -= 1;
-        Next::Rest
+        (self.next, self.within, self.depth) = (Next::Value, Within::Nothing, 0);
     }
 }
 
@@ -271,28 +200,7 @@ mod tests {
     use super::*;
 
     fn is_json(text: &str) -> bool {
-        Validator::default().is_value(text)
-    }
-
-    #[test]
-    fn escapes_what_json_must_escape() {
-        let mut out = String::new();
-        escape_into("a\"\\\n\r\t\u{8}\u{c}\u{1}\u{1f}\u{7f}é", &mut out);
-        assert_eq!(out, "a\\\"\\\\\\n\\r\\t\\b\\f\\u0001\\u001f\u{7f}é");
-    }
-
-    #[test]
-    fn finds_the_first_special_byte_wherever_it_stands() {
-        for byte in 0..=255 {
-            for at in 0..20 {
-                let mut bytes = [b' '; 20];
-                bytes[at] = byte;
-                bytes[19] = b'"';
-                let wanted = if is_special(byte) { at } else { 19 };
-                assert_eq!(find_special(&bytes), Some(wanted), "{byte} at {at}");
-            }
-        }
-        assert_eq!(find_special("é".repeat(20).as_bytes()), None);
+        Validator::default().is_value([text])
     }
 
     #[test]

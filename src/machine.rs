@@ -92,7 +92,7 @@ impl Machine {
     }
 
     /// The text of an open value that has not gone out.
-    pub(crate) fn held_value(&self) -> &str {
+    pub(crate) fn held_value(&self) -> String {
         self.call.held()
     }
 

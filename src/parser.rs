@@ -24,11 +24,19 @@ pub enum StateError {
     Finished,
 }
 
-/// What tells structure from text in an input.
+/// How far the stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    New,
+    Reading(Source),
+    Finished,
+}
+
+/// What tells structure from text in an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// Nothing but the spelling.
-    #[default]
     Text,
     /// The caller.
     Pieces,
@@ -71,9 +79,7 @@ pub struct Parser {
     reader: Reader,
     machine: Machine,
     ledger: Ledger,
-    source: Source,
-    started: bool,
-    finished: bool,
+    phase: Phase,
 }
 
 impl Parser {
@@ -182,7 +188,8 @@ impl Parser {
     /// # Errors
     /// [`StateError::Finished`] if it was called before.
     pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> Result<&'r str, StateError> {
-        self.begin(self.source, sink)?;
+        let source = if let Phase::Reading(source) = self.phase { source } else { Source::Text };
+        self.begin(source, sink)?;
         self.replace_partial(sink);
         self.flush(sink);
         while let Some(marker) = self.ids.unspelled() {
@@ -197,7 +204,7 @@ impl Parser {
         self.reader.finish(&mut self.machine, out);
         self.machine.finish(out);
         self.ledger.finish();
-        self.finished = true;
+        self.phase = Phase::Finished;
         Ok(if reason == "stop" && self.machine.complete_calls() > 0 { "tool_calls" } else { reason })
     }
 
@@ -208,7 +215,7 @@ impl Parser {
         self.machine.reset(request);
         self.ledger.reset();
         (self.decoder, self.scanner) = (Decoder::default(), Scanner::default());
-        (self.source, self.started, self.finished) = (Source::Text, false, false);
+        self.phase = Phase::New;
     }
 
     /// What the parser did so far.
@@ -218,40 +225,45 @@ impl Parser {
 
     /// The channel that is open now.
     pub fn channel(&self) -> Option<Channel> {
-        if self.started { self.machine.channel() } else { self.machine.opened() }
+        if self.phase == Phase::New { self.machine.opened() } else { self.machine.channel() }
     }
 
     /// The text that came in and did not go out: what may become a marker or a tag, and a value whose end decides its
     /// form. For debugging; it is copied.
     pub fn held(&self) -> String {
-        [self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
+        [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
 
     /// What comes before every input.
+    #[inline]
     fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        if self.finished {
-            return Err(StateError::Finished);
+        if self.phase == Phase::Reading(source) { Ok(()) } else { self.turn_to(source, sink) }
+    }
+
+    /// The first input, or the first of another kind.
+    fn turn_to(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
+        match self.phase {
+            Phase::Finished => return Err(StateError::Finished),
+            Phase::New => self.machine.start(&mut Out { ledger: &mut self.ledger, sink }),
+            Phase::Reading(_) => {
+                self.replace_partial(sink);
+                self.flush(sink);
+                self.ids.reset();
+            }
         }
-        if !self.started {
-            self.started = true;
-            self.machine.start(&mut Out { ledger: &mut self.ledger, sink });
-        }
-        if self.source != source {
-            self.replace_partial(sink);
-            self.flush(sink);
-            self.ids.reset();
-            self.source = source;
-        }
+        self.phase = Phase::Reading(source);
         Ok(())
     }
 
     /// Text in which markers count by their spelling.
+    #[inline]
     fn spelled(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         self.ledger.receive(text);
         self.scan(text, Origin::Spelled, sink);
     }
 
     /// Text that is no structure.
+    #[inline]
     fn quoted(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if self.reader.listens(&self.machine) {
             self.scan(text, Origin::Quoted, sink);
@@ -271,6 +283,7 @@ impl Parser {
         self.reader.marker(marker, spelling, Origin::Known, &mut self.machine, out);
     }
 
+    #[inline]
     fn scan(&mut self, text: &str, origin: Origin, sink: &mut (impl Sink + ?Sized)) {
         let Parser { scanner, reader, machine, ledger, .. } = self;
         ledger.examined += text.len() as u64;
@@ -296,7 +309,11 @@ impl Parser {
     }
 
     /// A character that was cut never became whole.
+    #[inline]
     fn replace_partial(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        if self.decoder.is_empty() {
+            return;
+        }
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.flush(|decoded| self.decoded(decoded, sink));
         self.decoder = decoder;

@@ -47,6 +47,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Takes a piece.
+    #[inline]
     pub(crate) fn piece<S: Sink + ?Sized>(
         &mut self,
         piece: Piece<'_>,
@@ -61,10 +62,13 @@ impl Reader {
     }
 
     /// Takes text.
+    #[inline]
     pub(crate) fn text<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if self.held.is_empty() {
-            return machine.data(text, out);
-        }
+        if self.held.is_empty() { machine.data(text, out) } else { self.behind(text, machine, out) }
+    }
+
+    /// Takes text behind what is held.
+    fn behind<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
         if self.pending.is_some() && text.len() > 2 * BLANKS {
             // So much tells what follows; the header that begins in it may be longer than a tag can be.
             let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));

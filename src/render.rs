@@ -13,8 +13,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::chat::{Message, ToolCall};
+use crate::escape::Escaper;
 use crate::event::{Channel, ValueKind};
-use crate::json::escape_into;
 use crate::marker::Marker;
 
 /// The bytes that the parser reads a header of, its control token counted.
@@ -260,7 +260,7 @@ fn respell(json: &str) -> String {
             b'"' => match serde_json::from_str::<Cow<'_, str>>(&rest[..len]) {
                 Ok(string) => {
                     spelled.push('"');
-                    escape_into(&string, &mut spelled);
+                    Escaper::default().escape_into(&string, &mut spelled);
                     spelled.push('"');
                 }
                 Err(_) => spelled.push_str(&rest[..len]),

@@ -139,6 +139,7 @@ impl Ledger {
     }
 
     /// The next `len` bytes of text are decided.
+    #[inline]
     pub(crate) fn take(&mut self, len: usize, kind: Kind) -> Span {
         let (before, start) = (self.decided, self.at);
         self.decided += len as u64;
@@ -222,12 +223,14 @@ pub(crate) struct Out<'a, S: ?Sized> {
 
 impl<S: Sink + ?Sized> Out<'_, S> {
     /// Gives an event for the next `len` bytes of the input.
+    #[inline]
     pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
         let span = self.ledger.take(len, event.kind());
         self.sink.event(event, span);
     }
 
     /// Gives raw text as an event, unless it is empty.
+    #[inline]
     pub(crate) fn text<'t>(&mut self, event: fn(&'t str) -> Event<'t>, text: &'t str) {
         if !text.is_empty() {
             self.event(event(text), text.len());

@@ -24,9 +24,6 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// The longest spelling, `<|end_of_msg|>`.
-const LONGEST: usize = 14;
-
 #[derive(Debug)]
 pub(crate) struct Scanner {
     /// `held` bytes of this token's spelling have been read; the first two are those of every token.
@@ -42,57 +39,66 @@ impl Default for Scanner {
 
 impl Scanner {
     /// Cuts `text` into pieces.
-    pub(crate) fn scan(&mut self, text: &str, mut piece: impl FnMut(Piece<'_>)) {
-        let mut from = 0;
-        if self.held > 0 {
-            // Join the held prefix with as much text as a token can have.
-            let mut joined = [0; LONGEST];
-            let fresh = text.len().min(LONGEST - self.held);
-            joined[..self.held].copy_from_slice(self.prefix().as_bytes());
-            joined[self.held..self.held + fresh].copy_from_slice(&text.as_bytes()[..fresh]);
-            match prefix_of_marker(&joined[..self.held + fresh]) {
-                Some((marker, len)) if len == marker.spelling().len() => {
-                    from = len - self.held;
-                    self.held = 0;
-                    piece(Piece::Marker(marker));
-                }
-                Some((marker, len)) => {
-                    *self = Scanner { marker, held: len };
-                    return;
-                }
-                None => self.flush(&mut piece),
+    #[inline]
+    pub(crate) fn scan(&mut self, mut text: &str, mut piece: impl FnMut(Piece<'_>)) {
+        while !text.is_empty() {
+            let (before, marker) = if self.held == 0 { self.cut(&mut text) } else { self.join(&mut text) };
+            if !before.is_empty() {
+                piece(Piece::Text(before));
+            }
+            if let Some(marker) = marker {
+                piece(Piece::Marker(marker));
             }
         }
-        let bytes = text.as_bytes();
-        let mut at = from;
-        while let Some(next) = memchr(b'<', &bytes[at..]) {
+    }
+
+    /// Takes from `text` what stands before the next token, and the token; what may become one is held.
+    #[inline]
+    fn cut<'t>(&mut self, text: &mut &'t str) -> (&'t str, Option<Marker>) {
+        let whole = std::mem::take(text);
+        let mut at = 0;
+        while let Some(next) = find_less(&whole.as_bytes()[at..]) {
             at += next;
-            let Some((marker, len)) = prefix_of_marker(&bytes[at..]) else {
-                at += 1;
-                continue;
-            };
-            if from < at {
-                piece(Piece::Text(&text[from..at]));
+            if let Some((marker, len)) = prefix_of_marker(&whole.as_bytes()[at..]) {
+                let is_whole = len == marker.spelling().len();
+                if !is_whole {
+                    *self = Scanner { marker, held: len };
+                }
+                *text = &whole[at + len..];
+                return (&whole[..at], is_whole.then_some(marker));
             }
-            if len < marker.spelling().len() {
-                *self = Scanner { marker, held: len };
-                return;
+            at += 1;
+        }
+        (whole, None)
+    }
+
+    /// The same where a prefix is held: the token that it becomes, or the text that it turns out to be.
+    fn join<'t>(&mut self, text: &mut &'t str) -> (&'t str, Option<Marker>) {
+        let whole = std::mem::take(text);
+        for (at, &byte) in whole.as_bytes().iter().enumerate() {
+            if self.held == 2 {
+                self.marker = third(byte).unwrap_or(self.marker);
             }
-            piece(Piece::Marker(marker));
-            at += len;
-            from = at;
+            let spelling = self.marker.spelling();
+            if spelling.as_bytes()[self.held] != byte {
+                // The byte is read again: it may begin a token itself.
+                *text = &whole[at..];
+                return (self.take_prefix(), None);
+            }
+            self.held += 1;
+            if self.held == spelling.len() {
+                self.held = 0;
+                *text = &whole[at + 1..];
+                return ("", Some(self.marker));
+            }
         }
-        if from < text.len() {
-            piece(Piece::Text(&text[from..]));
-        }
+        ("", None)
     }
 
     /// Gives the held prefix as the text that it turned out to be.
     pub(crate) fn flush(&mut self, mut piece: impl FnMut(Piece<'_>)) {
         if self.held > 0 {
-            let text = self.prefix();
-            self.held = 0;
-            piece(Piece::Text(text));
+            piece(Piece::Text(self.take_prefix()));
         }
     }
 
@@ -100,23 +106,47 @@ impl Scanner {
     pub(crate) fn prefix(&self) -> &'static str {
         &self.marker.spelling()[..self.held]
     }
+
+    fn take_prefix(&mut self) -> &'static str {
+        let prefix = self.prefix();
+        self.held = 0;
+        prefix
+    }
+}
+
+/// The next `<`. To look at a few bytes costs less than to call memchr: at all of a short delta, and, where `<` stand
+/// close together, at the first of a long one.
+#[inline]
+fn find_less(bytes: &[u8]) -> Option<usize> {
+    let (near, far) = bytes.split_at(if bytes.len() <= 16 { bytes.len() } else { 4 });
+    let found = near.iter().position(|&byte| byte == b'<');
+    if found.is_some() || far.is_empty() {
+        return found;
+    }
+    Some(near.len() + memchr(b'<', far)?)
 }
 
 /// The control token at the front of `bytes` (which begin with `<`), or one that they are a proper prefix of.
+#[inline]
 fn prefix_of_marker(bytes: &[u8]) -> Option<(Marker, usize)> {
     if bytes.get(1).is_some_and(|&second| second != b'|') {
         return None;
     }
-    let marker = match bytes.get(2) {
-        None | Some(b'o') => Marker::Open,
-        Some(b'c') => Marker::Close,
-        Some(b's') => Marker::Sep,
-        Some(b'e') => Marker::EndOfMsg,
-        Some(_) => return None,
-    };
+    let marker = bytes.get(2).map_or(Some(Marker::Open), |&byte| third(byte))?;
     let spelling = marker.spelling().as_bytes();
     let len = spelling.len().min(bytes.len());
     (bytes[..len] == spelling[..len]).then_some((marker, len))
+}
+
+/// The control token whose spelling has this third byte.
+const fn third(byte: u8) -> Option<Marker> {
+    match byte {
+        b'o' => Some(Marker::Open),
+        b'c' => Some(Marker::Close),
+        b's' => Some(Marker::Sep),
+        b'e' => Some(Marker::EndOfMsg),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

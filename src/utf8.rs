@@ -52,6 +52,11 @@ impl Decoder {
         }
     }
 
+    /// Whether nothing is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Gives up what is held.
     pub(crate) fn flush(&mut self, mut out: impl FnMut(Result<&str, usize>)) {
         if self.len > 0 {

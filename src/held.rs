@@ -1,0 +1,61 @@
+//! The text of a value whose end decides in which form it goes out.
+//!
+//! In: text, as it arrives. Out: the same in blocks, each with its span. Held: all of it, and at most a sixteenth of that
+//! or a block more: nothing is copied to grow.
+
+use crate::event::{Kind, Span};
+use crate::report::Ledger;
+
+/// Bytes of the first block, which is kept for the next value, and of the largest.
+const SMALLEST: usize = 256;
+const LARGEST: usize = 16 << 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    blocks: Vec<(String, Span)>,
+    len: usize,
+}
+
+impl Held {
+    /// Takes text, which is the next to be decided.
+    #[inline]
+    pub(crate) fn push(&mut self, mut text: &str, ledger: &mut Ledger) {
+        while !text.is_empty() {
+            let room = self.blocks.last().map_or(0, |(block, _)| block.capacity() - block.len());
+            let (fits, rest) = text.split_at(text.floor_char_boundary(room));
+            if let Some((block, span)) = self.blocks.last_mut().filter(|_| !fits.is_empty()) {
+                let taken = ledger.take(fits.len(), Kind::Arguments);
+                if block.is_empty() {
+                    *span = taken
+                } else {
+                    span.extend(&taken)
+                }
+                block.push_str(fits);
+                self.len += fits.len();
+                text = rest;
+            } else {
+                let block = String::with_capacity((self.len / 16).clamp(SMALLEST, LARGEST));
+                self.blocks.push((block, Span::default()));
+            }
+        }
+    }
+
+    /// How many bytes are held.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What is held, none of it empty.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&str, &Span)> {
+        self.blocks.iter().filter(|(block, _)| !block.is_empty()).map(|(block, span)| (block.as_str(), span))
+    }
+
+    /// Forgets it.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+        self.blocks.truncate(1);
+        if let Some((block, _)) = self.blocks.first_mut() {
+            block.clear();
+        }
+    }
+}
