@@ -123,6 +123,8 @@ impl Ids {
 
 #[cfg(test)]
 mod tests {
+    use base64::prelude::{BASE64_STANDARD, Engine};
+
     use super::*;
 
     #[test]
@@ -145,5 +147,35 @@ mod tests {
         // `a|open|>` is none, and `<|open|` before a real one neither.
         ids.receive(0, &[64, 91, 4_454, 91, 29, 27, 91, 4_454, 91, 163_587]);
         assert_eq!(ids.spelled(Marker::Open), Some(9));
+    }
+    /// The lists are those of the tokenizer, where `KIMI_XTML_DATA` has its ranks.
+    #[test]
+    fn the_lists_are_the_tokenizers() {
+        let Some(data) = std::env::var_os("KIMI_XTML_DATA") else { return };
+        let ranks = std::fs::read_to_string(std::path::Path::new(&data).join("data/kimi/tiktoken.model")).unwrap();
+        let tokens: Vec<Vec<u8>> = ranks
+            .lines()
+            .enumerate()
+            .map(|(rank, line)| {
+                let (token, id) = line.split_once(' ').unwrap();
+                assert_eq!(id, rank.to_string());
+                BASE64_STANDARD.decode(token).unwrap()
+            })
+            .collect();
+        let having = |is: fn(&[u8]) -> bool| (0..).zip(&tokens).filter(move |(_, token)| is(token)).map(|(id, _)| id);
+        assert!(having(|token| token.ends_with(b"<")).eq(LESS));
+        assert!(having(|token| token.starts_with(b">")).eq(GREATER));
+        assert!(having(|token| token.ends_with(b"<|")).eq([LESS_BAR]));
+        for (id, text) in [
+            (BAR, "|"),
+            (4_454, "open"),
+            (10_794, "close"),
+            (40_433, "sep"),
+            (517, "end"),
+            (5_118, "_of"),
+            (14_222, "_msg"),
+        ] {
+            assert_eq!(tokens[id as usize], text.as_bytes());
+        }
     }
 }
