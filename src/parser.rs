@@ -127,6 +127,24 @@ impl Parser {
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure. The
     /// text of a token may be empty and come with a later one.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Chat, Marker, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new().opened(Channel::Response));
+    /// let mut chat = Chat::default();
+    /// // A quoted tag is in ordinary tokens; the real one begins with the control token `<|close|>`.
+    /// for (id, text) in [(27, "<"), (91, "|"), (10_794, "close"), (91, "|"), (29, ">"), (15_739, " ends"), (483, " it")] {
+    ///     parser.push_token(id, text, &mut chat)?;
+    /// }
+    /// parser.push_token(Marker::Close.id(), "", &mut chat)?;
+    /// parser.push_token(12_092, "response", &mut chat)?;
+    /// parser.push_token(Marker::Sep.id(), "", &mut chat)?;
+    /// assert_eq!(parser.channel(), None);
+    /// parser.finish("stop", &mut chat)?;
+    /// assert_eq!(chat.into_message().unwrap().content, "<|close|> ends it");
+    /// # Ok::<(), kimi_xtml::StateError>(())
+    /// ```
     pub fn push_token(&mut self, id: u32, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Pieces, sink)?;
         let marker = Marker::from_id(id);
