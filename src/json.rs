@@ -69,12 +69,12 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be.
+    /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be. Strings, words and
+    /// digits are read as runs.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
         let (mut next, mut rest) = (self.next, bytes);
         while let Some((&byte, mut behind)) = rest.split_first() {
             next = match (next, byte) {
-                // One run of plain text.
                 (Next::String, _) => {
                     rest = &rest[find_special(rest).unwrap_or(rest.len())..];
                     let Some((special, more)) = rest.split_first() else { break };
@@ -87,13 +87,16 @@ impl Validator {
                     }
                 }
                 (_, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
-                (Next::Rest, _) => match (byte, self.within) {
-                    (b',', Within::Object) => Next::Key,
-                    (b',', Within::Array) => Next::Value,
-                    (b'}', Within::Object) | (b']', Within::Array) => self.close(),
-                    _ => break,
-                },
-                (Next::Colon, b':') => Next::Value,
+                (Next::Rest, b',') if self.within != Within::Nothing => {
+                    behind = skip_blank(behind);
+                    if self.within == Within::Object { Next::Key } else { Next::Value }
+                }
+                (Next::Rest, b'}') if self.within == Within::Object => self.close(),
+                (Next::Rest, b']') if self.within == Within::Array => self.close(),
+                (Next::Colon, b':') => {
+                    behind = skip_blank(behind);
+                    Next::Value
+                }
                 (Next::Key | Next::FirstKey, b'"') => self.string(true),
                 (Next::FirstKey, b'}') => self.close(),
                 (Next::First, b']') => self.close(),
@@ -110,7 +113,11 @@ impl Validator {
                     _ => break,
                 },
 
-                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => next,
+                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => {
+                    let run = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                    behind = &behind[run..];
+                    next
+                }
                 (Next::Minus, b'0') => Next::Zero,
                 (Next::Minus, b'1'..=b'9') => Next::Digits,
                 (Next::Zero | Next::Digits, b'.') => Next::Point,
@@ -124,11 +131,18 @@ impl Validator {
                     continue;
                 }
 
-                (Next::Word, byte) => match self.word {
-                    [expected] if *expected == byte => Next::Rest,
-                    [expected, word @ ..] if *expected == byte => self.word(word),
-                    _ => break,
-                },
+                (Next::Word, _) => {
+                    if let Some(more) = rest.strip_prefix(self.word) {
+                        behind = more;
+                        Next::Rest
+                    } else if let Some(word) = self.word.strip_prefix(rest) {
+                        behind = b"";
+                        self.word(word)
+                    } else {
+                        rest = &rest[rest.iter().zip(self.word).take_while(|(a, b)| a == b).count()..];
+                        break;
+                    }
+                }
                 (Next::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String,
                 (Next::Escape, b'u') => {
                     self.digits = 4;
@@ -195,12 +209,23 @@ impl Validator {
     }
 }
 
+/// Nearly all JSON that is not compact has one blank behind a comma or colon.
+fn skip_blank(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b" ").unwrap_or(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Whether it is, whole and cut anywhere.
     fn is_json(text: &str) -> bool {
-        Validator::default().is_value([text])
+        let is_json = Validator::default().is_value([text]);
+        assert_eq!(Validator::default().is_value(text.split_inclusive(|_| true)), is_json, "{text}");
+        for (at, _) in text.char_indices() {
+            assert_eq!(Validator::default().is_value([&text[..at], &text[at..]]), is_json, "{text} cut at {at}");
+        }
+        is_json
     }
 
     #[test]
@@ -256,8 +281,8 @@ mod tests {
     #[test]
     fn depth_has_no_limit() {
         let deep = "[{\"a\":".repeat(100_000) + "0" + &"}]".repeat(100_000);
-        assert!(is_json(&deep));
-        assert!(!is_json(&deep[..deep.len() - 1]));
+        assert!(Validator::default().is_value([&*deep]));
+        assert!(!Validator::default().is_value([&deep[..deep.len() - 1]]));
     }
 
     #[test]
@@ -265,5 +290,9 @@ mod tests {
         let mut validator = Validator::default();
         assert_eq!(validator.feed(b"{\"a\": [1, tru"), 13);
         assert_eq!(validator.feed(b"e, x]"), 3);
+        validator.reset();
+        assert_eq!(validator.feed(b" [nulx]"), 5);
+        validator.reset();
+        assert_eq!(validator.feed(b"{\"a\": -x"), 7);
     }
 }
