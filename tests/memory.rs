@@ -144,3 +144,36 @@ fn i8_memory_is_kept_by_reset() {
     let second = measure(|| parse(again));
     assert_eq!(second.count_total, 0, "{second:?}");
 }
+
+/// A value whose end decides its form is held without copies: at most a tenth more than it, however it arrives.
+#[test]
+fn i8_memory_of_a_held_value() {
+    let opener = spell("{/think}{tools}{call tool=\"f\"}{argument key=\"k\" type=\"object\"}");
+    let close = spell("{/argument}{/call}");
+    for len in [64 << 10, 1 << 20, 7 << 20] {
+        let json = format!("[{}0]", "{\"é\": [1, 2.5]}, ".repeat(len / 17));
+        // What turns out to be no JSON is escaped a block at a time.
+        let no_json = json.replace("0]", "0");
+        for (text, size, room) in [(&json, 4, 0), (&json, 1_000, 0), (&json, usize::MAX, 0), (&no_json, 4, 16 << 10)] {
+            let ends = (0..text.len()).step_by(size).map(|at| at.saturating_add(size).min(text.len()));
+            let chunks = support::chunks(text, ends);
+            let held = measure(|| {
+                let mut parser = Parser::new(request());
+                parser.push(&opener, &mut ignore).unwrap();
+                chunks.iter().for_each(|chunk| parser.push(chunk, &mut ignore).unwrap());
+                parser.push(&close, &mut ignore).unwrap();
+                parser.finish("stop", &mut ignore).unwrap();
+            });
+            let most = text.len() as u64 / 10 * 11 + room;
+            assert!(held.bytes_max <= most, "{} bytes for {}, by {size}", held.bytes_max, text.len());
+        }
+        let streamed = measure(|| {
+            let mut parser = Parser::new(request().stream_json(true));
+            parser.push(&opener, &mut ignore).unwrap();
+            parser.push(&json, &mut ignore).unwrap();
+            parser.push(&close, &mut ignore).unwrap();
+            parser.finish("stop", &mut ignore).unwrap();
+        });
+        assert!(streamed.bytes_max <= 4_096, "{} bytes for {}", streamed.bytes_max, json.len());
+    }
+}
