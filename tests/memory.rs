@@ -177,3 +177,19 @@ fn i8_memory_of_a_held_value() {
         assert!(streamed.bytes_max <= 4_096, "{} bytes for {}", streamed.bytes_max, json.len());
     }
 }
+
+/// What a value made a parser hold does not outlive its stream.
+#[test]
+fn i8_memory_of_a_large_value_is_given_back() {
+    let mut parser = Parser::new(request());
+    let kept = measure(|| {
+        parser
+            .push(&spell("{/think}{tools}{call tool=\"f\"}{argument key=\"k\" type=\"number\"}"), &mut ignore)
+            .unwrap();
+        parser.push(&"1".repeat(4 << 20), &mut ignore).unwrap();
+        parser.finish("stop", &mut ignore).unwrap();
+        parser.reset(Request::new());
+    });
+    assert!(kept.bytes_max > 4 << 20, "{kept:?}");
+    assert!(kept.bytes_current < 128 << 10, "{kept:?}");
+}
