@@ -287,6 +287,7 @@ impl Call {
         keys.clear();
         held.clear();
         validator.reset();
+        validator.shrink();
         scratch.clear();
         scratch.shrink_to(KEPT);
         *self = Call { keys, held, validator, scratch, escaper, ..Call::default() };

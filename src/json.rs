@@ -5,6 +5,9 @@
 
 use crate::escape::find_special;
 
+/// Words of bits that outlive the stream.
+const KEPT: usize = 8;
+
 /// What may come next in a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
@@ -201,6 +204,12 @@ impl Validator {
     pub(crate) fn is_value<'t>(&mut self, parts: impl IntoIterator<Item = &'t str>) -> bool {
         self.reset();
         parts.into_iter().all(|part| self.feed(part.as_bytes()) == part.len()) && self.is_whole()
+    }
+
+    /// Gives back what a deep value needed.
+    pub(crate) fn shrink(&mut self) {
+        self.open.truncate(KEPT);
+        self.open.shrink_to(KEPT);
     }
 
     /// Starts over with a new value.
