@@ -5,6 +5,9 @@
 //! straight line: nothing calls back upward, nothing is parsed twice, and [`parse`] is push and finish.
 #![forbid(unsafe_code)]
 
+#[cfg(any(test, fuzzing))]
+extern crate self as kimi_xtml;
+
 mod anthropic;
 mod call;
 mod chat;
@@ -17,6 +20,9 @@ mod ids;
 mod json;
 mod machine;
 mod marker;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod oracle;
 mod parser;
 mod reader;
 mod render;

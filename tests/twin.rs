@@ -3,7 +3,7 @@
 //! In: a text or pieces. Out: the twin's events, one a line: the span, the event. `-` stands for an empty text.
 
 mod support;
-#[path = "twin/mod.rs"]
+#[path = "../src/oracle/twin.rs"]
 mod twin;
 
 use expect_test::{Expect, expect};

@@ -13,7 +13,7 @@ mod run;
 mod sets;
 mod stream;
 mod tolerate;
-#[path = "../../tests/twin/mod.rs"]
+#[path = "../../src/oracle/twin.rs"]
 #[expect(dead_code, reason = "the harness reads texts, not pieces")]
 mod twin;
 

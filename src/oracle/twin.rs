@@ -374,16 +374,20 @@ impl<'a> Twin<'a> {
 
     // message := channel* (and what else stands outside)
     fn message(mut self) -> Vec<(OwnedEvent, Span)> {
-        if let Some(channel) = self.request.opened {
-            self.emit(OwnedEvent::Start(channel), 0..0);
-            self.channel(channel);
+        match self.request.opened {
+            Some(Channel::Tools) if !self.request.engages_tools() => self.withheld(None),
+            Some(channel) => {
+                self.emit(OwnedEvent::Start(channel), 0..0);
+                self.channel(channel);
+            }
+            None => {}
         }
         while let Some(tag) = self.between(Place::Outside, &mut false) {
             match tag.what {
                 Open(Think) => self.open(&tag, Channel::Think),
                 Open(Response) => self.open(&tag, Channel::Response),
                 Open(Tools) if self.request.engages_tools() => self.open(&tag, Channel::Tools),
-                Open(Tools | Call | Argument | Json) => self.withheld(&tag),
+                Open(Tools | Call | Argument | Json) => self.withheld(Some(&tag)),
                 Open(Message) | Close(Message) => {
                     self.take(&tag);
                     self.emit_text(OwnedEvent::Markup, tag.range());
@@ -414,7 +418,10 @@ impl<'a> Twin<'a> {
         match channel {
             Channel::Think => self.think(),
             Channel::Response => self.response(),
-            Channel::Tools => self.tools(),
+            Channel::Tools => {
+                self.repeated(Tools);
+                self.tools();
+            }
         }
     }
 
@@ -448,7 +455,6 @@ impl<'a> Twin<'a> {
 
     // tools := call* close(tools)
     fn tools(&mut self) {
-        self.repeated(Tools);
         loop {
             let Some(tag) = self.between(Place::Tools, &mut false) else {
                 return self.end(Channel::Tools, Tools, Stop::Finished);
@@ -667,18 +673,23 @@ impl<'a> Twin<'a> {
         }
     }
 
-    /// A section that was not asked for: parsed as a tools channel is, to find its end.
-    fn withheld(&mut self, opener: &Tag) {
-        self.announce(opener);
-        self.diagnose(Code::ToolsWithheld, opener.start);
+    /// A section that was not asked for, with its opener unless the prompt had it: parsed as a tools channel is, to find its
+    /// end.
+    fn withheld(&mut self, opener: Option<&Tag>) {
+        let start = self.at;
+        if let Some(tag) = opener {
+            self.announce(tag);
+        }
+        self.diagnose(Code::ToolsWithheld, start);
         self.begun = true;
         self.muted += 1;
-        if opener.what == Open(Tools) {
-            self.take(opener);
+        if let Some(tag) = opener.filter(|tag| tag.what == Open(Tools)) {
+            self.take(tag);
+            self.repeated(Tools);
         }
         self.tools();
         self.muted -= 1;
-        let section = opener.start..self.at;
+        let section = start..self.at;
         match self.request.undeclared {
             Undeclared::Withhold => self.emit_text(OwnedEvent::Withheld, section),
             Undeclared::Content => self.emit_text(OwnedEvent::Content, section),
