@@ -12,6 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::play::Delta;
 
+/// What the sizes of a case may come to, in bytes.
+const SCALED: usize = 256 << 20;
+/// What a chunk takes beside its text.
+const PLACE: usize = 48;
+
 /// A recorded stream, its request, and what shall come of it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
@@ -167,7 +172,7 @@ impl Serialize for Hex {
     }
 }
 
-/// The sizes of a case: one chunk, this often.
+/// The sizes of a case: one chunk, this often. They may come to 256 MiB.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Scale {
     /// The chunk that is repeated.
@@ -299,7 +304,7 @@ fn case(line: &[u8]) -> Result<Case, String> {
 }
 
 /// The reason alone: a record is one line, so the line that serde_json names is always the first.
-fn json_reason(error: &serde_json::Error) -> String {
+pub(crate) fn json_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
     if error.column() == 0 { reason.to_owned() } else { format!("column {}: {reason}", error.column()) }
@@ -325,7 +330,19 @@ impl Case {
         if scale.is_some_and(|scale| chunks.is_none_or(|chunks| !chunks.contains(&scale.chunk))) {
             return Some("the chunk of scale is none of the chunks");
         }
+        if scale.is_some_and(|scale| self.scaled_bytes(scale) > SCALED) {
+            return Some("its sizes come to more than 256 MiB: make scale.times smaller");
+        }
         None
+    }
+
+    /// What the sizes may come to at most: each text of each size with the chunk in it, as JSON where that is longer.
+    fn scaled_bytes(&self, scale: &Scale) -> usize {
+        let results = self.expected.iter().chain(&self.alternatives);
+        let texts = 1 + results.map(|result| 2 + result.tool_calls.len()).sum::<usize>();
+        let unit = PLACE + serde_json::Value::from(scale.chunk.as_str()).to_string().len();
+        let times = scale.times.iter().fold(0, |sum: usize, times| sum.saturating_add(*times));
+        times.saturating_mul(unit).saturating_mul(texts)
     }
 
     /// The stream as it was recorded: each delta with its choice, and with its ids if there are some.

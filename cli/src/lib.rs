@@ -6,6 +6,9 @@
 pub mod cases;
 pub mod check;
 pub mod chunking;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod oracle;
 pub mod output;
 pub mod play;
 pub mod record;

@@ -455,6 +455,7 @@ fn lines_that_are_no_case() {
         r#"{"id": "B1", "chunks": [""], "ids": []}"#,
         r#"{"id": "B1", "chunks": [""], "identity": true}"#,
         r#"{"id": "B1", "chunks": [""], "scale": {"chunk": "a", "times": [2]}}"#,
+        r#"{"id": "B1", "chunks": ["a"], "scale": {"chunk": "a", "times": [2, 9000000000000000000]}}"#,
         r#"{"id": "B1", "chunks": [""], "context": {"tool_choice": 3}}"#,
         r#"{"id": "B1", "chunks": [""], "context": {"initial_channel": "tools"}}"#,
     ];
@@ -475,6 +476,8 @@ fn lines_that_are_no_case() {
         error: standard input, line 4: identity says that ids tell, but it has no ids
         A case file has one JSON object a line; corpora/README.md describes it.
         error: standard input, line 4: the chunk of scale is none of the chunks
+        A case file has one JSON object a line; corpora/README.md describes it.
+        error: standard input, line 4: its sizes come to more than 256 MiB: make scale.times smaller
         A case file has one JSON object a line; corpora/README.md describes it.
         error: standard input, line 4: column 58: a tool choice is a word, or an object with function.name
         A case file has one JSON object a line; corpora/README.md describes it.

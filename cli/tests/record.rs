@@ -187,6 +187,49 @@ fn the_same_seed_gives_the_same_records() {
     assert_ne!(make("3"), make("4"));
 }
 
+/// Each reader tells of the file and the line that it cannot read.
+#[test]
+fn files_that_are_none() {
+    let error = |arguments: &[&str], name: &str, bytes: &[u8]| {
+        let path = file(name, "");
+        std::fs::write(&path, bytes).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_kimi-xtml"))
+            .current_dir(path.parent().unwrap())
+            .arg("record")
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8(output.stderr).unwrap();
+        error.lines().next().unwrap().to_owned() + "\n"
+    };
+    let errors = [
+        error(&["capture", "capture"], "capture", b"\"a\"\n{}\n"),
+        error(&["capture", "capture"], "capture", b"\"a\"\n\n\"\xff\"\n"),
+        error(&["chat", "chat"], "chat", b"{\"role\":\"user\"}\n{\"role\":\n7}\n"),
+        error(&["chat", "chat"], "chat", b"[\n{\"role\":\"user\"},\n7]"),
+        error(&["gsm8k", "items"], "items", b"\n{\"question\":\"a\",\"answer\":\"b\"}\n\n{\"question\":\"a\"}\n"),
+        error(&["gsm8k", "items"], "items", b"{\"question\":\"a\"}\n[]\n"),
+        error(&["gsm8k", "items"], "items", b"{\"question\":\"\xff\"}\n"),
+        error(&["chat", "chat", "--tokenizer", "ranks"], "ranks", b"YQ== 0\nYQ=\n"),
+        error(&["chat", "chat", "--tokenizer", "ranks"], "ranks", b"YQ== 0\n\nYg== 0\n"),
+        error(&["chat", "chat", "--tokenizer", "ranks"], "ranks", b"YQ== 0\n"),
+    ];
+    expect![[r#"
+        error: capture, line 2: no text delta (a string, or an object with text or choices): data did not match any variant of untagged enum Line
+        error: capture, line 3: no UTF-8: invalid utf-8 sequence of 1 bytes from index 1
+        error: chat, line 2: no Chat Completions messages: data did not match any variant of untagged enum Entry
+        error: chat, line 3: no Chat Completions messages: column 2: data did not match any variant of untagged enum Entry
+        error: items, line 4: no answer and no solution
+        error: items, line 2: no JSON object: invalid type: sequence, expected a map
+        error: items, line 1: no JSON object: column 14: invalid unicode code point
+        error: ranks, line 2: no token in base64 and its rank
+        error: ranks, line 3: the token or its rank stands twice
+        error: ranks: no token for the byte 0x00
+    "#]]
+    .assert_eq(&errors.concat());
+}
+
 #[test]
 fn tokens_are_those_of_the_corpora() {
     let Some(ranks) = data("kimi/tiktoken.model") else { return };

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use serde::Deserialize;
 
-use crate::cases::{Case, Context};
+use crate::cases::{Case, Context, json_reason};
+use crate::record;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -42,17 +43,15 @@ struct Stream {
 /// # Errors
 /// If the file cannot be read, or a line is none of these.
 pub fn read(file: &Path, context: &Context) -> anyhow::Result<Vec<Case>> {
-    let name = crate::cases::name(file);
-    let text = match crate::cases::is_stdin(file) {
-        true => std::io::read_to_string(std::io::stdin().lock()),
-        false => std::fs::read_to_string(file),
-    };
-    let text = text.with_context(|| format!("cannot read {name}"))?;
-    let stem = file.file_stem().filter(|stem| *stem != "-").map_or("capture".into(), |stem| stem.to_string_lossy());
+    read_from(&record::bytes(file)?, &crate::cases::name(file), &record::stem(file, "capture"), context)
+}
+
+/// Reads the capture `bytes`, which messages call `name`; its cases' ids begin with `stem`.
+pub(crate) fn read_from(bytes: &[u8], name: &str, stem: &str, context: &Context) -> anyhow::Result<Vec<Case>> {
     let mut cases = Vec::new();
     let mut streams = BTreeMap::<usize, Stream>::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
+    for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
+        let line = std::str::from_utf8(line).with_context(|| format!("{name}, line {number}: no UTF-8"))?.trim();
         let json = match line.strip_prefix("data:") {
             Some(data) => data.trim(),
             // Other fields of server-sent events, and comments.
@@ -60,14 +59,15 @@ pub fn read(file: &Path, context: &Context) -> anyhow::Result<Vec<Case>> {
             None => line,
         };
         if json == "[DONE]" {
-            finish(&mut streams, &mut cases, &stem, context);
+            finish(&mut streams, &mut cases, stem, context);
             continue;
         }
         if json.is_empty() {
             continue;
         }
-        let line: Line = serde_json::from_str(json).with_context(|| {
-            format!("{name}, line {number}: no text delta (a string, or an object with text or choices)")
+        let line: Line = serde_json::from_str(json).map_err(|error| {
+            let wanted = "no text delta (a string, or an object with text or choices)";
+            anyhow!("{name}, line {number}: {wanted}: {}", json_reason(&error))
         })?;
         let choices = match line {
             Line::Text(text) => vec![Choice { index: 0, text, token_ids: None, finish_reason: None }],
@@ -88,7 +88,7 @@ pub fn read(file: &Path, context: &Context) -> anyhow::Result<Vec<Case>> {
             stream.reason = choice.finish_reason.or(stream.reason.take());
         }
     }
-    finish(&mut streams, &mut cases, &stem, context);
+    finish(&mut streams, &mut cases, stem, context);
     anyhow::ensure!(!cases.is_empty(), "{name}: no text deltas");
     Ok(cases)
 }

@@ -5,15 +5,15 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use kimi_xtml::{Marker, Message, ToolCall};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cases::Choice;
-use crate::record::{Turn, python};
+use crate::cases::{Choice, json_reason};
+use crate::record::{self, Turn, python};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -84,20 +84,23 @@ impl Content {
 /// # Errors
 /// If the file cannot be read, or holds something else.
 pub fn read(file: &Path) -> anyhow::Result<Vec<Turn>> {
-    let name = crate::cases::name(file);
-    let text = match crate::cases::is_stdin(file) {
-        true => std::io::read_to_string(std::io::stdin().lock()),
-        false => std::fs::read_to_string(file),
+    read_from(&record::bytes(file)?, &crate::cases::name(file), &record::stem(file, "chat"))
+}
+
+/// Reads the messages or requests in `bytes`, which messages call `name`; the turns' ids begin with `stem`.
+pub(crate) fn read_from(bytes: &[u8], name: &str, stem: &str) -> anyhow::Result<Vec<Turn>> {
+    let mut stream = serde_json::Deserializer::from_slice(bytes).into_iter();
+    let entries: serde_json::Result<Vec<Entry>> = match bytes.trim_ascii_start() {
+        [b'[', ..] => serde_json::from_slice(bytes),
+        _ => stream.by_ref().collect(),
     };
-    let text = text.with_context(|| format!("cannot read {name}"))?;
-    let faulty = || format!("{name}: no Chat Completions messages");
-    let entries: Vec<Entry> = if text.trim_start().starts_with('[') {
-        serde_json::from_str(&text).with_context(faulty)?
-    } else {
-        let entries = serde_json::Deserializer::from_str(&text).into_iter();
-        entries.collect::<Result<_, _>>().with_context(faulty)?
-    };
-    let stem = file.file_stem().filter(|stem| *stem != "-").map_or("chat".into(), |stem| stem.to_string_lossy());
+    let entries = entries.map_err(|error| {
+        // An object that has the wrong members has no place: it begins behind those that were read.
+        let begin = bytes.len() - bytes[stream.byte_offset()..].trim_ascii_start().len();
+        let begins = 1 + bytes[..begin].iter().filter(|&&byte| byte == b'\n').count();
+        let line = error.line().max(begins);
+        anyhow!("{name}, line {line}: no Chat Completions messages: {}", json_reason(&error))
+    })?;
     let mut turns = Vec::new();
     let mut user = None;
     for entry in entries {

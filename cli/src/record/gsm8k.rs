@@ -4,15 +4,14 @@
 //! objects with a `solution`, one a model), one JSON object a line. Out: turns whose answer is the solution. Their
 //! reasoning is a model's solution of the same question if there is one, else the steps of the answer.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use kimi_xtml::Message;
 use serde_json::{Map, Value};
 
-use crate::record::Turn;
+use crate::cases::json_reason;
+use crate::record::{self, Turn};
 
 /// Reads a file of either shape; `solutions` may name a second file, of model solutions, for the reasoning.
 ///
@@ -23,14 +22,20 @@ pub fn read(file: &Path, solutions: Option<&Path>) -> anyhow::Result<Vec<Turn>> 
         Some(file) => lines(file)?,
         None => Vec::new(),
     };
+    turns(lines(file)?, &file.display().to_string(), &solutions)
+}
+
+/// The turns of a file's numbered lines; messages call the file `name`.
+pub(crate) fn turns(items: Vec<Line>, name: &str, solutions: &[Line]) -> anyhow::Result<Vec<Turn>> {
     let solution_of = |question: &str| {
-        let item = solutions.iter().find(|item| item.get("question").and_then(Value::as_str) == Some(question))?;
+        let is_it = |item: &&Line| item.1.get("question").and_then(Value::as_str) == Some(question);
+        let (_, item) = solutions.iter().find(is_it)?;
         recorded(item).next().map(|(_, solution)| solution.to_owned())
     };
     let mut turns = Vec::new();
-    for (number, item) in (1..).zip(lines(file)?) {
+    for (number, item) in items {
         let question = item.get("question").and_then(Value::as_str);
-        let question = question.with_context(|| format!("{}, line {number}: no question", file.display()))?;
+        let question = question.with_context(|| format!("{name}, line {number}: no question"))?;
         let turn = |id: String, kind: &str, reasoning: String, content: &str| Turn {
             id,
             kind: kind.into(),
@@ -48,23 +53,28 @@ pub fn read(file: &Path, solutions: Option<&Path>) -> anyhow::Result<Vec<Turn>> 
         for (model, solution) in recorded(&item) {
             turns.push(turn(format!("G{number:04}-{model}"), "model-solution", steps(truth), solution));
         }
-        anyhow::ensure!(turns.len() > before, "{}, line {number}: no answer and no solution", file.display());
+        anyhow::ensure!(turns.len() > before, "{name}, line {number}: no answer and no solution");
     }
     Ok(turns)
 }
 
+/// A line's number, from 1 on, and its JSON object.
+pub(crate) type Line = (usize, Map<String, Value>);
+
 /// Reads JSON objects, one a line.
-pub(crate) fn lines(file: &Path) -> anyhow::Result<Vec<Map<String, Value>>> {
-    let name = file.display();
-    let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
-    let mut items = Vec::new();
-    for (number, line) in (1..).zip(BufReader::new(opened).lines()) {
-        let line = line.with_context(|| format!("cannot read {name}"))?;
-        if !line.trim().is_empty() {
-            items.push(serde_json::from_str(&line).with_context(|| format!("{name}, line {number}: no JSON object"))?);
-        }
-    }
-    Ok(items)
+pub(crate) fn lines(file: &Path) -> anyhow::Result<Vec<Line>> {
+    lines_from(&record::bytes(file)?, &file.display().to_string())
+}
+
+/// The JSON objects in `bytes`, which messages call `name`. Blank lines are passed over.
+pub(crate) fn lines_from(bytes: &[u8], name: &str) -> anyhow::Result<Vec<Line>> {
+    let lines = (1..).zip(bytes.split(|&byte| byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let item = |(number, line)| {
+        let item = serde_json::from_slice(line);
+        let item = item.map_err(|error| anyhow!("{name}, line {number}: no JSON object: {}", json_reason(&error)))?;
+        Ok((number, item))
+    };
+    lines.map(item).collect()
 }
 
 fn recorded(item: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {

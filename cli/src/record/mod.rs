@@ -13,8 +13,12 @@ mod tokens;
 pub mod toolcalls;
 pub mod vary;
 
+use std::borrow::Cow;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::str::FromStr;
 
 use kimi_xtml::{Message, render_pieces};
@@ -23,9 +27,26 @@ use serde::Serialize;
 pub use crate::record::chat::respelled;
 pub use crate::record::tokens::{Cutter, Token};
 pub use crate::record::vary::Variation;
+use anyhow::Context as _;
 
 use crate::cases::{Case, Choice, Context, Expected, ExpectedCall, Opened};
 use crate::record::expect::expected_of_tokens;
+
+/// The bytes of a file; `-` is the standard input.
+fn bytes(file: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = match crate::cases::is_stdin(file) {
+        true => io::stdin().lock().read_to_end(&mut bytes),
+        false => File::open(file).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    read.with_context(|| format!("cannot read {}", crate::cases::name(file)))?;
+    Ok(bytes)
+}
+
+/// What the ids of a file's records begin with: its name, or `other` for the standard input.
+fn stem<'a>(file: &'a Path, other: &'a str) -> Cow<'a, str> {
+    file.file_stem().filter(|stem| *stem != "-").map_or(other.into(), |stem| stem.to_string_lossy())
+}
 
 /// A message and the request that it answers.
 #[derive(Clone, Debug, Default)]

@@ -51,7 +51,7 @@ pub(crate) fn arguments<'a>(members: impl IntoIterator<Item = (&'a String, &'a V
 
 /// A call that is written as Python code: its name, and its arguments; those without a name are called `arg0`, `arg1`, …
 pub(crate) fn call(code: &str) -> Option<(String, Map<String, Value>)> {
-    let mut reader = Reader { rest: code.trim() };
+    let mut reader = Reader { rest: code.trim(), depth: 0 };
     let name = reader.word()?;
     reader.skip("(")?;
     let mut arguments = Map::new();
@@ -70,8 +70,12 @@ pub(crate) fn call(code: &str) -> Option<(String, Map<String, Value>)> {
     reader.rest.trim().is_empty().then_some((name, arguments))
 }
 
+/// Lists and dicts within each other, as many as serde_json reads.
+const DEEPEST: usize = 128;
+
 struct Reader<'a> {
     rest: &'a str,
+    depth: usize,
 }
 
 impl Reader<'_> {
@@ -95,9 +99,9 @@ impl Reader<'_> {
         self.rest = self.rest.trim_start();
         match self.rest.chars().next()? {
             quote @ ('"' | '\'') => self.string(quote),
-            '[' => self.list("[", "]"),
-            '(' => self.list("(", ")"),
-            '{' => self.dict(),
+            '[' => self.deeper(|reader| reader.list("[", "]")),
+            '(' => self.deeper(|reader| reader.list("(", ")")),
+            '{' => self.deeper(Reader::dict),
             c if c.is_ascii_digit() || c == '-' => self.number(),
             _ => match self.word()?.as_str() {
                 "True" => Some(Value::Bool(true)),
@@ -106,6 +110,13 @@ impl Reader<'_> {
                 _ => None,
             },
         }
+    }
+
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Option<Value>) -> Option<Value> {
+        self.depth += 1;
+        let value = if self.depth <= DEEPEST { read(self) } else { None };
+        self.depth -= 1;
+        value
     }
 
     fn string(&mut self, quote: char) -> Option<Value> {
@@ -178,6 +189,9 @@ mod tests {
             json!({"arg0": "it's", "n": -1.5, "to": ["a", [true, null]], "at": {"k": 2}})
         );
         assert_eq!(call("f(x"), None);
+        let nested = |depth: usize| format!("f({}{})", "[".repeat(depth), "]".repeat(depth));
+        assert!(call(&nested(DEEPEST)).is_some());
+        assert_eq!(call(&nested(1_000_000)), None);
     }
 
     #[test]

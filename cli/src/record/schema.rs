@@ -8,6 +8,9 @@ use serde_json::{Map, Number, Value};
 /// Depth from which on only what is required is made.
 const DEPTH: usize = 4;
 
+/// Values of an instance; those beyond are null, and lists end.
+const MOST: usize = 10_000;
+
 /// Words that strings are made of.
 const WORDS: &[&str] = &[
     "tide",
@@ -22,16 +25,20 @@ const WORDS: &[&str] = &[
 ];
 
 pub(crate) fn instance(schema: &Value, random: &mut fastrand::Rng) -> Value {
-    Generator { root: schema, random }.value(schema, 0)
+    Generator { root: schema, random, left: MOST }.value(schema, 0)
 }
 
 struct Generator<'a, 'r> {
     root: &'a Value,
     random: &'r mut fastrand::Rng,
+    /// Values that may still be made.
+    left: usize,
 }
 
 impl<'a> Generator<'a, '_> {
     fn value(&mut self, schema: &'a Value, depth: usize) -> Value {
+        let Some(left) = self.left.checked_sub(1) else { return Value::Null };
+        self.left = left;
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
             return match target {
@@ -117,7 +124,7 @@ impl<'a> Generator<'a, '_> {
         let most = most.unwrap_or(least + 1000.0).floor();
         let step = bound("multipleOf").filter(|step| *step >= 1.0).unwrap_or(1.0) as i64;
         let number = self.random.i64(least as i64..=(most as i64).max(least as i64));
-        number - number.rem_euclid(step)
+        number.saturating_sub(number.rem_euclid(step))
     }
 
     fn number(&mut self, schema: &Value) -> Value {

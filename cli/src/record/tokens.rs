@@ -3,6 +3,7 @@
 //! In: text and control tokens. Out: each token's text, and its id where ranks are known. Held: bytes of a character that
 //! the next token completes; the text of what ends inside a character is empty.
 
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::Context;
@@ -10,6 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use kimi_xtml::{Marker, Piece};
 use tiktoken_rs::{CoreBPE, Rank};
+
+use crate::record;
 
 /// The pre-tokenizer's splits, in this order: runs of Han; words with English contractions, in two forms; numbers of up to
 /// three digits; punctuation with its line ends; line ends; white space.
@@ -58,21 +61,32 @@ impl Cutter {
     /// # Errors
     /// If the file cannot be read, or a line is none.
     pub fn read(file: &Path) -> anyhow::Result<Self> {
-        let name = file.display();
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        let entry = |line: &str| -> Option<(Vec<u8>, Rank)> {
-            let (token, rank) = line.split_once(' ')?;
+        Self::read_from(&record::bytes(file)?, &file.display().to_string())
+    }
+
+    /// Reads the ranks in `bytes`, which messages call `name`.
+    pub(crate) fn read_from(bytes: &[u8], name: &str) -> anyhow::Result<Self> {
+        let entry = |line: &[u8]| -> Option<(Vec<u8>, Rank)> {
+            let (token, rank) = std::str::from_utf8(line).ok()?.split_once(' ')?;
             Some((STANDARD.decode(token).ok()?, rank.trim().parse().ok()?))
         };
-        let mut ranks = Vec::new();
-        for (number, line) in (1..).zip(text.lines().filter(|line| !line.is_empty())) {
+        let (mut ranks, mut seen) = (HashMap::new(), HashSet::new());
+        for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
             let entry = entry(line);
-            ranks.push(entry.with_context(|| format!("{name}, line {number}: no token in base64 and its rank"))?);
+            let (token, rank) =
+                entry.with_context(|| format!("{name}, line {number}: no token in base64 and its rank"))?;
+            let is_new = seen.insert(rank) && ranks.insert(token, rank).is_none();
+            anyhow::ensure!(is_new, "{name}, line {number}: the token or its rank stands twice");
         }
-        anyhow::ensure!(!ranks.is_empty(), "{name}: no ranks");
-        let ranks = ranks.into_iter().collect();
-        let bpe =
-            CoreBPE::new(ranks, Default::default(), SPLITS).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+        // Any text can be encoded if each byte is a token.
+        for byte in 0..=u8::MAX {
+            anyhow::ensure!(ranks.contains_key(&[byte][..]), "{name}: no token for the byte {byte:#04x}");
+        }
+        let bpe = CoreBPE::new(ranks.into_iter().collect(), Default::default(), SPLITS)
+            .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
         Ok(Cutter::Tokenizer(Box::new(bpe)))
     }
 

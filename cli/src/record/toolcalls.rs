@@ -10,7 +10,7 @@ use anyhow::Context;
 use kimi_xtml::{Message, ToolCall};
 use serde_json::{Map, Value};
 
-use crate::record::gsm8k::lines;
+use crate::record::gsm8k::{Line, lines};
 use crate::record::{Recorder, Turn, python, schema};
 
 /// The categories that are read, and what a turn of theirs is called.
@@ -41,34 +41,39 @@ pub fn read_bfcl(folder: &Path) -> anyhow::Result<Vec<Turn>> {
         let Some(questions) = find(folder, category) else { continue };
         let answers = find(&folder.join("possible_answer"), category)
             .with_context(|| format!("{}: no possible_answer for {category}", folder.display()))?;
-        let answers = lines(&answers)?;
-        for item in lines(&questions)? {
-            let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
-            let answer = answers.iter().find(|answer| answer.get("id") == item.get("id"));
-            let Some(truth) = answer.and_then(|answer| answer.get("ground_truth")).and_then(Value::as_array) else {
-                continue;
-            };
-            let declared: Vec<String> = array(item.get("function")).filter_map(name_of).collect();
-            let question = |turn: usize| {
-                let messages =
-                    item.get("question").and_then(|question| question.get(turn)).and_then(Value::as_array)?;
-                let last = messages.iter().rev().find(|message| message.get("role") == Some(&"user".into()))?;
-                Some(last.get("content")?.as_str()?.to_owned())
-            };
-            if *kind == "multi-turn" {
-                for (turn, calls) in truth.iter().enumerate() {
-                    let calls: Vec<_> = array(Some(calls)).filter_map(|call| python::call(call.as_str()?)).collect();
-                    turns.extend(turn_of(format!("{id}-{turn}"), kind, question(turn), &declared, calls));
-                }
-            } else {
-                let calls = truth.iter().filter_map(Value::as_object).flatten();
-                let calls = calls.map(|(name, arguments)| (name.clone(), chosen(arguments))).collect();
-                turns.extend(turn_of(id.into(), kind, question(0), &declared, calls));
-            }
-        }
+        turns.extend(turns_of(kind, &lines(&questions)?, &lines(&answers)?));
     }
     anyhow::ensure!(!turns.is_empty(), "{}: no questions with their possible_answer", folder.display());
     Ok(turns)
+}
+
+/// The turns of a category: its questions, with those of the right answers that have their ids.
+pub(crate) fn turns_of(kind: &str, questions: &[Line], answers: &[Line]) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    for (_, item) in questions {
+        let id = item.get("id").and_then(Value::as_str).unwrap_or_default();
+        let answer = answers.iter().find(|(_, answer)| answer.get("id") == item.get("id"));
+        let Some(truth) = answer.and_then(|(_, answer)| answer.get("ground_truth")).and_then(Value::as_array) else {
+            continue;
+        };
+        let declared: Vec<String> = array(item.get("function")).filter_map(name_of).collect();
+        let question = |turn: usize| {
+            let messages = item.get("question").and_then(|question| question.get(turn)).and_then(Value::as_array)?;
+            let last = messages.iter().rev().find(|message| message.get("role") == Some(&"user".into()))?;
+            Some(last.get("content")?.as_str()?.to_owned())
+        };
+        if kind == "multi-turn" {
+            for (turn, calls) in truth.iter().enumerate() {
+                let calls: Vec<_> = array(Some(calls)).filter_map(|call| python::call(call.as_str()?)).collect();
+                turns.extend(turn_of(format!("{id}-{turn}"), kind, question(turn), &declared, calls));
+            }
+        } else {
+            let calls = truth.iter().filter_map(Value::as_object).flatten();
+            let calls = calls.map(|(name, arguments)| (name.clone(), chosen(arguments))).collect();
+            turns.extend(turn_of(id.into(), kind, question(0), &declared, calls));
+        }
+    }
+    turns
 }
 
 /// Reads folders of `*.jsonl`, a JSON schema a line, and makes calls with instances of each.
@@ -85,23 +90,30 @@ pub fn read_schemas(folder: &Path, recorder: &Recorder) -> anyhow::Result<Vec<Tu
     let mut turns = Vec::new();
     for file in files {
         let suite = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        for (number, schema) in (1..).zip(lines(&file)?) {
-            let id = format!("{suite}-{number}");
-            let mut random = recorder.random(&id, "schema");
-            let tool = suite.clone();
-            let mut calls = Vec::new();
-            for _ in 0..INSTANCES {
-                let instance = schema::instance(&Value::Object(schema.clone()), &mut random);
-                let arguments = match instance {
-                    Value::Object(members) => members,
-                    value => Map::from_iter([("value".to_owned(), value)]),
-                };
-                calls.push((tool.clone(), arguments));
-            }
-            turns.extend(turn_of(id, "schema-instances", None, &[tool], calls));
-        }
+        turns.extend(turns_of_schemas(&suite, &lines(&file)?, recorder));
     }
     Ok(turns)
+}
+
+/// Turns with calls of the tool `suite`, whose arguments are instances of the schemas.
+pub(crate) fn turns_of_schemas(suite: &str, schemas: &[Line], recorder: &Recorder) -> Vec<Turn> {
+    let mut turns = Vec::new();
+    for (number, schema) in schemas {
+        let id = format!("{suite}-{number}");
+        let mut random = recorder.random(&id, "schema");
+        let tool = suite.to_owned();
+        let mut calls = Vec::new();
+        for _ in 0..INSTANCES {
+            let instance = schema::instance(&Value::Object(schema.clone()), &mut random);
+            let arguments = match instance {
+                Value::Object(members) => members,
+                value => Map::from_iter([("value".to_owned(), value)]),
+            };
+            calls.push((tool.clone(), arguments));
+        }
+        turns.extend(turn_of(id, "schema-instances", None, &[tool], calls));
+    }
+    turns
 }
 
 fn find(folder: &Path, category: &str) -> Option<PathBuf> {
