@@ -1,35 +1,78 @@
-//! Makes `seeds/` from the corpora: `cargo run --example seeds`.
+//! Makes `seeds/` from the corpora: `RUSTFLAGS="--cfg fuzzing" cargo run --example seeds`.
 //!
-//! In: `../corpora`. Out: small inputs of each oracle. What is there already stays, findings too.
+//! In: `../corpora`. Out: small inputs of each oracle, and some at the limits. Other files there stay: the findings.
 
 use std::fs;
 use std::path::Path;
 
-use kimi_xtml::{Channel, Chat, Marker, Parser};
+use kimi_xtml::oracle::{CUT, REPEAT, TOLD, TOOLS};
+use kimi_xtml::{Channel, Chat, Marker, Message, Parser, Request};
 use kimi_xtml_cli::cases::{self, Case};
-use kimi_xtml_fuzz::{CUT, TOLD, TOOLS};
+use serde_json::Value;
 
 /// Longer streams are no seeds.
 const LONGEST: usize = 1_000;
 /// Seeds of one file of the corpora.
 const MOST: usize = 20;
 
+type Seed = (&'static str, Vec<u8>);
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let write = |name: &str, seeds: Vec<Seed>| {
+        for (oracle, seed) in seeds {
+            let folder = root.join("seeds").join(oracle);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(name), seed).unwrap();
+        }
+    };
     for file in ["malformed", "math", "tools"] {
         let cases = cases::read(&root.join(format!("../corpora/{file}.jsonl"))).unwrap();
         let text = |case: &Case| case.chunks.iter().flatten().map(String::len).sum::<usize>();
         for case in cases.iter().filter(|case| case.chunks.is_some() && text(case) < LONGEST).take(MOST) {
-            for (oracle, seed) in seeds(case) {
-                let folder = root.join("seeds").join(oracle);
-                fs::create_dir_all(&folder).unwrap();
-                fs::write(folder.join(&case.id), seed).unwrap();
-            }
+            write(&case.id, of_case(case));
         }
+    }
+    for (name, seed) in LIMITS {
+        // Repeats and cuts are bytes that no source can have.
+        let seed: Vec<u8> = seed.iter().map(|&byte| if byte == b'#' { REPEAT } else { byte }).collect();
+        let told = TOLD.iter().fold(seed.clone(), |seed, &(byte, marker)| replaced(&seed, marker, byte));
+        let head = [TOOLS, u8::from(name.starts_with("value")), 7];
+        let seeds = [("chunks", &seed), ("chat", &seed), ("bytes", &seed), ("pieces", &told)];
+        write(name, seeds.map(|(oracle, seed)| (oracle, [&head[..], seed].concat())).to_vec());
+    }
+    write("limit", vec![("json", b"\x08[\"a\xfe\x40\"]".to_vec())]);
+    write("over-limit", vec![("json", b"\x08\"a\xfe\x40\xff\"".to_vec())]);
+    write("deep", vec![("json", b"\x01[\xfe\x02]\xfe\x02".to_vec()), ("json", b"\x40{\"a\":[\xfe\x80".to_vec())]);
+    write("kinds", vec![("roundtrip", said(&kinds()))]);
+    for (name, reader, file) in RECORDED {
+        write(name, vec![("cases", [&[reader], file].concat())]);
     }
 }
 
-fn seeds(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
+/// Streams at the limits of blanks, headers and values; `#` and a byte repeat, as [`REPEAT`] does.
+const LIMITS: [(&str, &[u8]); 7] = [
+    ("blanks", b"<|open|>response<|sep|>a<|close|>response<|sep|> #\x03 <|open|>tools<|sep|>  #\x04<|close|>tools<|sep|>"),
+    ("header", b"<|open|>tools<|sep|><|open|>call tool=\"f\" x=\"y#\xff\"<|sep|><|close|>call<|sep|>"),
+    ("header-too-long", b"<|open|>tools<|sep|><|open|>call tool=\"f\" x=\"y#\xff0123456789012345678901234567890123456789\"<|sep|><|close|>call<|sep|>"),
+    ("header-cut", b"<|open|>call x=\"y#\xff"),
+    ("value", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[1#\x20,2]<|close|>argument<|sep|><|close|>call<|sep|>"),
+    ("value-too-long", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[\"\xc3\xa9#\x50\"]<|close|>argument<|sep|><|close|>call<|sep|>"),
+    ("eos", b"<|open|>response<|sep|>so [EOS]<|open|>[EOS]"),
+];
+
+/// A small file for each reader of `record`.
+const RECORDED: [(&str, u8, &[u8]); 7] = [
+    ("capture", 0, b"data: {\"choices\":[{\"index\":1,\"text\":\"a\",\"token_ids\":[1],\"finish_reason\":\"length\"}]}\n\n: ping\ndata: [DONE]\n\"b\"\n{\"text\":\"c\",\"ids\":[2,3]}\n"),
+    ("chat", 1, b"{\"messages\":[{\"role\":\"user\",\"content\":\"Low?\"},\n{\"role\":\"assistant\",\"reasoning_content\":\"Ask.\",\"content\":[{\"text\":\"so\"}],\"tool_calls\":[{\"function\":{\"name\":\"tide\",\"arguments\":\"{\\\"bay\\\":\\\"<|sep|>\\\",\\\"at\\\": 1e2,\\\"on\\\":{\\\"d\\\":[1,2]}}\"}}]}],\"tools\":[{\"function\":{\"name\":\"tide\"}}],\"tool_choice\":\"auto\"}"),
+    ("words", 2, b"{\"question\":\"How many?\",\"answer\":\"There are 2*3=<<2*3=6>>6.\\n#### 6\"}\n{\"question\":\"b\",\"ground_truth\":\"1\\n2\",\"m\":{\"solution\":\"#### 2\"}}\n\xff{\"question\":\"How many?\",\"m\":{\"solution\":\"Six.\\n#### 6\"}}"),
+    ("calls", 3, b"{\"id\":\"a\",\"question\":[[{\"role\":\"user\",\"content\":\"Low?\"}]],\"function\":[{\"name\":\"tide\"}]}\n\xff{\"id\":\"a\",\"ground_truth\":[{\"tide\":{\"bay\":[\"Fundy\"],\"on\":[{\"d\":[1]}],\"of\":[\"\"]}}]}"),
+    ("turns", 4, b"{\"id\":\"m\",\"question\":[[{\"role\":\"user\",\"content\":\"Move.\"}]],\"function\":[{\"name\":\"mv\"}]}\n\xff{\"id\":\"m\",\"ground_truth\":[[\"mv(source='a', to=[\\\"b\\\", (True, None)], at={'k': -1.5})\"]]}"),
+    ("schemas", 5, b"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-1e300,\"multipleOf\":3},\"b\":{\"type\":\"array\",\"minItems\":50,\"items\":{\"$ref\":\"#\"}},\"c\":{\"enum\":[1,\"x\"]},\"d\":{\"type\":[\"number\",\"null\"],\"maximum\":2}},\"additionalProperties\":{\"anyOf\":[{\"type\":\"string\",\"minLength\":9},{\"const\":true}]}}\n"),
+    ("ranks", 6, b"AA== 0\nAQ== 1\nYQ== 97\n"),
+];
+
+fn of_case(case: &Case) -> Vec<Seed> {
     let request = case.context.request();
     let opened = match request.opened {
         None => 0,
@@ -42,7 +85,7 @@ fn seeds(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
     let chunks: Vec<&str> = case.chunks.iter().flatten().map(String::as_str).collect();
     let text = chunks.concat();
 
-    let cut = chunks.join("\u{0}").bytes().map(|byte| if byte == 0 { CUT } else { byte }).collect::<Vec<_>>();
+    let cut = chunks.iter().map(|chunk| chunk.as_bytes()).collect::<Vec<_>>().join(&CUT);
     let mut seeds = vec![
         ("chunks", [&head[..], &cut].concat()),
         ("chat", [&head[..], &cut].concat()),
@@ -56,19 +99,100 @@ fn seeds(case: &Case) -> Vec<(&'static str, Vec<u8>)> {
         };
         seeds.push(("pieces", [&head[..], &chunks.iter().zip(ids).flat_map(told).collect::<Vec<_>>()].concat()));
     }
-
-    let mut parser = Parser::new(request);
-    let mut chat = Chat::default();
-    parser.push(&text, &mut chat).unwrap();
-    parser.finish("stop", &mut chat).unwrap();
-    let message = chat.into_message().unwrap();
-    let mut fields = vec![message.reasoning, message.content];
-    for call in message.tool_calls {
+    let message = message(&text, request);
+    for call in &message.tool_calls {
         seeds.push(("json", [&[0], call.arguments.as_bytes()].concat()));
-        fields.extend([call.name, call.arguments]);
     }
-    let fields: Vec<&[u8]> = fields.iter().map(String::as_bytes).collect();
-    seeds.push(("roundtrip", [&[0], &*fields.join(&CUT)].concat()));
+    seeds.push(("roundtrip", said(&message)));
     seeds.push(("cases", serde_json::to_vec(case).unwrap()));
     seeds
+}
+
+fn message(text: &str, request: Request) -> Message {
+    let mut parser = Parser::new(request);
+    let mut chat = Chat::default();
+    parser.push(text, &mut chat).unwrap();
+    parser.finish("stop", &mut chat).unwrap();
+    chat.into_message().unwrap()
+}
+
+/// A message with arguments of every kind.
+fn kinds() -> Message {
+    let text = "<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>json<|sep|>\
+                {\"a\":null,\"b\":true,\"c\":[1,-2.5e300,\"<|close|>argument<|sep|>\",[],{}],\"d\":{\"e\":{\"\":false}}}\
+                <|close|>json<|sep|><|close|>call<|sep|>";
+    message(text, Request::new().tools(["f"]))
+}
+
+/// A message as the oracle of `roundtrip` reads one: the inverse of its `Arbitrary`. The arguments are structured if they
+/// are an object, raw otherwise.
+fn said(message: &Message) -> Vec<u8> {
+    let mut seed = vec![0];
+    field(&message.reasoning, &mut seed);
+    field(&message.content, &mut seed);
+    for call in &message.tool_calls {
+        field(&call.name, &mut seed);
+        match serde_json::from_str(&call.arguments) {
+            Ok(Value::Object(members)) => {
+                seed.push(1);
+                list(members, &mut seed);
+            }
+            _ => {
+                seed.push(0);
+                field(&call.arguments, &mut seed);
+            }
+        }
+    }
+    seed
+}
+
+fn field(text: &str, seed: &mut Vec<u8>) {
+    seed.extend_from_slice(text.as_bytes());
+    seed.push(CUT);
+}
+
+fn list(members: serde_json::Map<String, Value>, seed: &mut Vec<u8>) {
+    for (key, member) in members {
+        field(&key, seed);
+        value(member, seed);
+    }
+    seed.push(CUT);
+}
+
+fn value(value: Value, seed: &mut Vec<u8>) {
+    match value {
+        Value::Null => seed.push(0),
+        Value::Bool(true) => seed.push(1),
+        Value::Bool(false) => seed.push(2),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => seed.extend([3].into_iter().chain(number.to_le_bytes())),
+            None => seed.extend([4].into_iter().chain(number.as_f64().unwrap_or_default().to_le_bytes())),
+        },
+        Value::String(text) => {
+            seed.push(5);
+            field(&text, seed);
+        }
+        Value::Array(items) => {
+            seed.push(6);
+            items.into_iter().for_each(|item| self::value(item, seed));
+            seed.push(CUT);
+        }
+        Value::Object(members) => {
+            seed.push(7);
+            list(members, seed);
+        }
+    }
+}
+
+/// A text with the markers as bytes that tell them.
+fn replaced(text: &[u8], marker: Marker, byte: u8) -> Vec<u8> {
+    let spelling = marker.spelling().as_bytes();
+    let (mut out, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.windows(spelling.len()).position(|window| window == spelling) {
+        out.extend_from_slice(&rest[..at]);
+        out.push(byte);
+        rest = &rest[at + spelling.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
 }
