@@ -14,10 +14,13 @@ from kimi_xtml import (
     CallStart,
     ChatStream,
     Content,
+    Dropped,
     Event,
+    Markup,
     Reasoning,
+    Withheld,
 )
-from kimi_xtml.types import Delta
+from kimi_xtml.types import Delta, Report
 
 
 def by_events(events: Iterable[Event]) -> dict[str, Any]:
@@ -41,6 +44,27 @@ def by_events(events: Iterable[Event]) -> dict[str, Any]:
             case _:
                 pass
     return {"reasoning": reasoning, "content": content, "tool_calls": [tuple(call) for call in calls]}
+
+
+def joined(events: Iterable[Event], *, spans: bool = True) -> list[list[Any]]:
+    """Events as kind, fields, start and end, parts of one text joined: as `parse` joins them, without tokens."""
+    whole: list[list[Any]] = []
+    for event in events:
+        kind, fields = type(event), [getattr(event, name) for name in event.__match_args__]
+        start, end = event.span if spans else (0, 0)
+        if whole and whole[-1][0] is kind in (Reasoning, Content, Arguments, Withheld, Markup, Dropped):
+            whole[-1][1][-1] += fields[-1]
+            whole[-1][3] = end
+        else:
+            whole.append([kind, fields, start, end])
+    return whole
+
+
+def conserved(report: Report) -> None:
+    """Each byte and token that was decided counts as one thing."""
+    decided: list[Any] = [report["bytes"], report["tokens"]]
+    for counts in filter(None, decided):
+        assert counts["input"] == sum(count for kind, count in counts.items() if kind != "input")
 
 
 def by_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 import corpora
 from corpora import Stream
 from kimi_xtml import ChatStream, Parser
-from results import by_events, of_chat
+from results import by_events, conserved, of_chat
 
 STREAMS = corpora.streams()
 
@@ -35,7 +35,7 @@ def pushed(stream: Stream, chunks: "list[str] | list[bytes] | str") -> Any:
     assert parser.finish_reason == chat.finish_reason
     report = parser.report
     assert report == chat.report
-    assert sum(count for name, count in report["bytes"].items() if name != "input") == report["bytes"]["input"]  # type: ignore[misc]
+    conserved(report)
     return of_chat(chat, deltas)["result"]
 
 
