@@ -1,9 +1,12 @@
-"""The README's examples run as written, and print what it says."""
+"""The README's examples run as written and print what it says, and it names every option."""
 
 import contextlib
+import inspect
 import io
 import re
 from pathlib import Path
+
+from kimi_xtml import ChatStream
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -23,3 +26,8 @@ def test_the_examples() -> None:
     events, chat = blocks("python")
     assert printed(events) == blocks("text")[0]
     assert "'content': '42'" in printed(chat)
+
+
+def test_the_options() -> None:
+    named = set(re.findall(r"`(\w+)", README))
+    assert set(inspect.signature(ChatStream).parameters) <= named
