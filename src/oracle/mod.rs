@@ -94,13 +94,6 @@ fn cut(data: &[u8]) -> (String, Vec<usize>) {
     (text, ends)
 }
 
-/// The first way, and two of the others: the halves of the byte say which.
-fn chosen<'w, 'a>(ways: &'w [Way<'a>], byte: u8) -> impl Iterator<Item = &'w Way<'a>> {
-    let (first, others) = ways.split_first().expect("there is a way");
-    let other = |half: u8| others.get(usize::from(half) % others.len());
-    [Some(first), other(byte >> 4), other(byte & 15)].into_iter().flatten()
-}
-
 // ---- the parser --------------------------------------------------------------------------------------------------
 
 /// What holds for every way to push a stream.
@@ -116,24 +109,22 @@ fn holds(request: &Request, way: &Way<'_>) -> Run {
 /// What is held is looked at after so many pushes at most: each copies it.
 const LOOKS: usize = 2_000;
 
-/// The ways give one result, the twin's.
-fn agree<'w, 'a: 'w>(
-    stream: &Stream,
-    ways: impl Iterator<Item = &'w Way<'a>>,
-    twin: Vec<(OwnedEvent, Span)>,
-) -> Option<Run> {
+/// The first way and two others give one result, the twin's. The halves of the byte choose the others; the last one is looked
+/// at after each push.
+fn agree(stream: &Stream, ways: &[Way<'_>], byte: u8, twin: Vec<(OwnedEvent, Span)>) {
+    let Some((first, others)) = ways.split_first() else { return };
+    let [other, watched] = [byte >> 4, byte & 15].map(|half| &others[usize::from(half) % others.len()]);
+    if watched.pushes.len() <= LOOKS {
+        prompt(stream, watched);
+    }
     let mut expected: Option<Run> = None;
-    for way in ways {
-        if way.pushes.len() <= LOOKS {
-            prompt(stream, way);
-        }
+    for way in [first, other, watched] {
         let run = holds(&stream.request, way);
         assert!(run.report.examined <= 2 * stream.text.len() as u64, "{} looked too often", way.name);
         let run = run.without_tokens();
         let expected = expected.get_or_insert_with(|| Run { events: twin.clone(), ..run.clone() });
         same(stream, way, &run, expected);
     }
-    expected
 }
 
 /// Text, cut anywhere.
@@ -142,9 +133,9 @@ pub fn chunks(data: &[u8]) {
     let (text, ends) = cut(&rest);
     let ends = ends.into_iter().map(|end| (end, 0)).collect();
     let stream = Stream { name: "fuzzed".into(), request: request.clone(), text, ids: Vec::new(), ends };
-    let ways = stream.by_text(&mut Random(seed.into()));
-    let agreed = agree(&stream, chosen(&ways, seed), twin::parse_text(&stream.text, &request));
-    assert_eq!(Some(parse(&stream.text, request)), agreed.map(|run| run.events));
+    let twin = twin::parse_text(&stream.text, &request);
+    assert_eq!(parse(&stream.text, request), twin);
+    agree(&stream, &stream.by_text(&mut Random(seed.into())), seed, twin);
 }
 
 /// Text and control tokens that are told: as pieces, as tokens, as text whose ids lead it.
@@ -167,10 +158,7 @@ pub fn pieces(data: &[u8]) {
         .collect();
     let stream = tokenized(&parts, request.clone(), seed.into());
     let random = &mut Random(seed.into());
-    let ways = stream.by_ids(random);
-    if !ways.is_empty() {
-        agree(&stream, chosen(&ways, seed), twin::parse_pieces(&pieces, &request));
-    }
+    agree(&stream, &stream.by_ids(random), seed, twin::parse_pieces(&pieces, &request));
     holds(&request, &stream.mixed(random));
 }
 
@@ -409,8 +397,7 @@ pub fn json(data: &[u8]) {
     let limit = VALUE_LIMITS[usize::from(flags / 8 % 4)];
     let streams = flags & STREAM_JSON != 0;
     let (text, ends) = cut(&repeated(rest));
-    let could_be = twin::could_be_json(&text);
-    validates(&text, &ends, could_be);
+    let could_be = validates(&text, &ends);
 
     let request = Request::new().opened(Channel::Tools).tools(["f"]).stream_json(streams).value_limit(limit);
     let mut parser = Parser::new(request);
@@ -438,8 +425,8 @@ pub fn json(data: &[u8]) {
     assert_eq!((is_complete, arguments), expected, "{kind} {text:?}");
 }
 
-/// The validator, cut anywhere, says what serde_json says of the whole text, and of how far it can go on.
-fn validates(text: &str, ends: &[usize], could_be: usize) {
+/// The validator, cut anywhere, says what serde_json says of the whole text, and how much of it can become JSON.
+fn validates(text: &str, ends: &[usize]) -> usize {
     let mut validator = Validator::default();
     let mut read = 0;
     for chunk in stream::chunks(text, ends.iter().copied()) {
@@ -449,7 +436,9 @@ fn validates(text: &str, ends: &[usize], could_be: usize) {
             break;
         }
     }
-    assert_eq!(text.floor_char_boundary(read), could_be, "{text:?}");
+    let (could_be, could_not) = (text.floor_char_boundary(read), text.ceil_char_boundary(read + 1));
+    assert!(twin::becomes_json(&text[..could_be]), "{text:?}");
+    assert!(read == text.len() || !twin::becomes_json(&text[..could_not]), "{text:?}");
     let is_whole = read == text.len() && validator.is_whole();
     assert_eq!(is_whole, is_json(text), "{text:?}");
 
@@ -467,6 +456,7 @@ fn validates(text: &str, ends: &[usize], could_be: usize) {
             assert!(!is_whole || TOO_MUCH.iter().any(|known| reason.starts_with(known)), "{reason}: {text:?}");
         }
     }
+    could_be
 }
 
 fn tag(parser: &mut Parser, marker: Marker, header: &str, events: &mut Vec<(OwnedEvent, Span)>) {
@@ -502,12 +492,12 @@ mod tests {
         }
     }
 
-    /// In every way: the third byte chooses two of the seven beside the whole one.
+    /// In every way, each of them watched: the third byte chooses among seven at most.
     #[test]
     fn oracles_of_streams_pass_on_their_seeds_in_every_way() {
         for (name, oracle) in STREAMS {
             for mut seed in seeds(name) {
-                for byte in [0x01, 0x23, 0x45, 0x66] {
+                for byte in [0x01, 0x12, 0x23, 0x34, 0x45, 0x56, 0x60] {
                     if let Some(chosen) = seed.get_mut(2) {
                         *chosen = byte;
                     }

@@ -1018,12 +1018,12 @@ pub(crate) fn could_be_json(text: &str) -> usize {
     let mut ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     ends.push(text.len());
     // What begins with something that can not become JSON can not either, so the ends are in order.
-    let could = ends.partition_point(|&end| has_completion(&text[..end]));
+    let could = ends.partition_point(|&end| becomes_json(&text[..end]));
     ends[could.saturating_sub(1)]
 }
 
 /// Whether something makes the text JSON: one of these ends, and the brackets that are open then.
-fn has_completion(text: &str) -> bool {
+pub(crate) fn becomes_json(text: &str) -> bool {
     const ENDS: &[&str] = &[
         "", "0", "\"", "n\"", "0\"", "00\"", "000\"", "0000\"", "\"\"", "rue", "ue", "e", "alse", "lse", "se", "ull",
         "ll", "l",
