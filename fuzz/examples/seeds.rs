@@ -34,16 +34,22 @@ fn main() {
         }
     }
     for (name, seed) in LIMITS {
-        // Repeats and cuts are bytes that no source can have.
-        let seed: Vec<u8> = seed.iter().map(|&byte| if byte == b'#' { REPEAT } else { byte }).collect();
-        let told = TOLD.iter().fold(seed.clone(), |seed, &(byte, marker)| replaced(&seed, marker, byte));
-        let head = [TOOLS, u8::from(name.starts_with("value")), 7];
-        let seeds = [("chunks", &seed), ("chat", &seed), ("bytes", &seed), ("pieces", &told)];
-        write(name, seeds.map(|(oracle, seed)| (oracle, [&head[..], seed].concat())).to_vec());
+        // Repetitions are bytes that no source can have.
+        write(name, of_text(name, seed.iter().map(|&byte| if byte == b'#' { REPEAT } else { byte }).collect()));
     }
-    write("limit", vec![("json", b"\x08[\"a\xfe\x40\"]".to_vec())]);
-    write("over-limit", vec![("json", b"\x08\"a\xfe\x40\xff\"".to_vec())]);
-    write("deep", vec![("json", b"\x01[\xfe\x02]\xfe\x02".to_vec()), ("json", b"\x40{\"a\":[\xfe\x80".to_vec())]);
+    for (name, size) in [("header", HEADER), ("header-too-long", HEADER + 1)] {
+        write(name, of_text(name, header(size)));
+    }
+    for (name, seed) in JSON {
+        write(name, vec![("json", [&[0], seed].concat())]);
+        write(&format!("{name}-streamed"), vec![("json", [&[0x40], seed].concat())]);
+    }
+    for (name, size) in [("value", VALUE), ("value-too-long", VALUE + 1)] {
+        let inside = filled(b'a', size - br#"[""]"#.len());
+        write(name, vec![("json", [&b"\x08[\""[..], &inside, b"\"]"].concat())]);
+    }
+    write("deep", vec![("json", b"\x01[\xfe\x02]\xfe\x02".to_vec())]);
+    write("deep-streamed", vec![("json", b"\x40{\"a\":[\xfe\x80".to_vec())]);
     write("kinds", vec![("roundtrip", said(&kinds()))]);
     for (name, reader, file) in RECORDED {
         write(name, vec![("cases", [&[reader], file].concat())]);
@@ -51,10 +57,8 @@ fn main() {
 }
 
 /// Streams at the limits of blanks, headers and values; `#` and a byte repeat, as [`REPEAT`] does.
-const LIMITS: [(&str, &[u8]); 7] = [
+const LIMITS: [(&str, &[u8]); 5] = [
     ("blanks", b"<|open|>response<|sep|>a<|close|>response<|sep|> #\x03 <|open|>tools<|sep|>  #\x04<|close|>tools<|sep|>"),
-    ("header", b"<|open|>tools<|sep|><|open|>call tool=\"f\" x=\"y#\xff\"<|sep|><|close|>call<|sep|>"),
-    ("header-too-long", b"<|open|>tools<|sep|><|open|>call tool=\"f\" x=\"y#\xff0123456789012345678901234567890123456789\"<|sep|><|close|>call<|sep|>"),
     ("header-cut", b"<|open|>call x=\"y#\xff"),
     ("value", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[1#\x20,2]<|close|>argument<|sep|><|close|>call<|sep|>"),
     ("value-too-long", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[\"\xc3\xa9#\x50\"]<|close|>argument<|sep|><|close|>call<|sep|>"),
@@ -71,6 +75,53 @@ const RECORDED: [(&str, u8, &[u8]); 7] = [
     ("schemas", 5, b"{\"type\":\"object\",\"required\":[\"a\"],\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":-1e300,\"multipleOf\":3},\"b\":{\"type\":\"array\",\"minItems\":50,\"items\":{\"$ref\":\"#\"}},\"c\":{\"enum\":[1,\"x\"]},\"d\":{\"type\":[\"number\",\"null\"],\"maximum\":2}},\"additionalProperties\":{\"anyOf\":[{\"type\":\"string\",\"minLength\":9},{\"const\":true}]}}\n"),
     ("ranks", 6, b"AA== 0\nAQ== 1\nYQ== 97\n"),
 ];
+
+/// Values: JSON, and what is nearly.
+const JSON: [(&str, &[u8]); 16] = [
+    ("escapes", br#"["\u12aF\ud800\"\\\/\b\f\n\r\t"]"#),
+    ("no-escape", br#""\x""#),
+    ("no-hex", br#""\u12g4""#),
+    ("control", b"\"\x1f\""),
+    ("words", b" [true,false,null]\t\r\n"),
+    ("no-word", b"[nul]"),
+    ("numbers", b"[0,-0,10,-1.50,2e3,2E+3,2.0e-3,1e999]"),
+    ("no-number", b"[01]"),
+    ("minus", b"[-]"),
+    ("point", b"[1.]"),
+    ("exponent", b"[1e+]"),
+    ("members", br#"{"a":{},"b":[[]],"c":{"d":1}}"#),
+    ("no-member", br#"{"a":1,}"#),
+    ("no-key", b"{1:1}"),
+    ("no-item", b"[1,]"),
+    ("brackets", b"[}"),
+];
+
+/// Bytes of a header at most, and of a value where the oracle's context limits it.
+const HEADER: usize = 16 << 10;
+const VALUE: usize = 4_096;
+
+/// A call whose header has so many bytes.
+fn header(size: usize) -> Vec<u8> {
+    let (begin, end) = (b"<|open|>call tool=\"f\" x=\"", b"\"");
+    let filling = filled(b'y', size - begin.len() - end.len());
+    [b"<|open|>tools<|sep|>", &begin[..], &filling, end, b"<|sep|><|close|>call<|sep|>"].concat()
+}
+
+/// So many of a byte, as short as repetitions make it.
+fn filled(byte: u8, count: usize) -> Vec<u8> {
+    let units = (count - 1) / 64;
+    let mut bytes = vec![byte; count - 64 * units];
+    bytes.extend([REPEAT, u8::try_from(units).unwrap()]);
+    bytes
+}
+
+/// A text with tools, its markers spelled or told.
+fn of_text(name: &str, text: Vec<u8>) -> Vec<Seed> {
+    let told = TOLD.iter().fold(text.clone(), |text, &(byte, marker)| replaced(&text, marker, byte));
+    let head = [TOOLS, u8::from(name.starts_with("value")), 7];
+    let seeds = [("chunks", &text), ("chat", &text), ("bytes", &text), ("pieces", &told)];
+    seeds.map(|(oracle, seed)| (oracle, [&head[..], seed].concat())).to_vec()
+}
 
 fn of_case(case: &Case) -> Vec<Seed> {
     let request = case.context.request();

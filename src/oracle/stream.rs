@@ -134,7 +134,7 @@ impl<'a> Way<'a> {
     }
 
     pub(crate) fn input(&self) -> Vec<u8> {
-        self.pushes.iter().flat_map(|push| push.input()).copied().collect()
+        self.pushes.iter().map(|push| push.input()).collect::<Vec<_>>().concat()
     }
 
     pub(crate) fn tokens(&self) -> usize {
