@@ -148,6 +148,35 @@ mod tests {
         ids.receive(0, &[64, 91, 4_454, 91, 29, 27, 91, 4_454, 91, 163_587]);
         assert_eq!(ids.spelled(Marker::Open), Some(9));
     }
+
+    /// Each marker in each form: behind `<` and `|`, or behind ` <|`; before a token that begins with `>`.
+    #[test]
+    fn knows_every_form_of_a_quotation() {
+        let names: [(Marker, &[u32]); 4] = [
+            (Marker::Open, &[4_454]),
+            (Marker::Close, &[10_794]),
+            (Marker::Sep, &[40_433]),
+            (Marker::EndOfMsg, &[517, 5_118, 14_222]),
+        ];
+        let quotes = |before: &[u32], name: &[u32], greater: u32, marker: Marker| {
+            let mut ids = Ids::default();
+            ids.receive(0, &[before, name, &[BAR, greater, marker.id()]].concat());
+            // What is quoted comes first, and is none.
+            ids.spelled(marker).is_none()
+        };
+        for (marker, name) in names {
+            for before in [&[LESS[0], BAR][..], &[1, LESS[76], BAR], &[LESS_BAR], &[1, LESS_BAR]] {
+                for greater in [GREATER[0], GREATER[216]] {
+                    assert!(quotes(before, name, greater, marker), "{before:?} {name:?} {greater}");
+                }
+                assert!(!quotes(before, name, LESS[0], marker), "{before:?} {name:?}");
+            }
+            for before in [&[1, BAR][..], &[LESS[0], 1], &[LESS[0]], &[LESS_BAR, BAR]] {
+                assert!(!quotes(before, name, GREATER[0], marker), "{before:?} {name:?}");
+            }
+        }
+    }
+
     /// The lists are those of the tokenizer, where `KIMI_XTML_DATA` has its ranks.
     #[test]
     fn the_lists_are_the_tokenizers() {

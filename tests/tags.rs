@@ -1,0 +1,87 @@
+//! What is a tag and what is none, at the edges that streams seldom come to.
+//!
+//! In: text, pushed whole and in every pair of chunks. Checked: what it is, and how often lexing looked at it. A text in braces
+//! is a tag, as `spell` says.
+
+use kimi_xtml::{Channel, Chat, IdPolicy, Message, Parser, Report, Request};
+
+mod support;
+
+use support::spell;
+
+fn request() -> Request {
+    Request::new().opened(Channel::Response).tools(["ls"])
+}
+
+fn parse<'t>(chunks: impl IntoIterator<Item = &'t str>) -> (Message, Report) {
+    let mut parser = Parser::new(request());
+    let mut chat = Chat::new(IdPolicy::numbered(0));
+    chunks.into_iter().for_each(|chunk| parser.push(chunk, &mut chat).unwrap());
+    parser.finish("stop", &mut chat).unwrap();
+    (chat.into_message().unwrap(), parser.report())
+}
+
+/// The content of an answer.
+fn content(text: &str) -> String {
+    parse([spell(text).as_str()]).0.content
+}
+
+#[test]
+fn a_name_is_whole() {
+    for text in [
+        "{/respons }$",
+        "{/response x}$",
+        "{/re sponse}$",
+        "{/responses}$",
+        "{/}$",
+        "{/ }$",
+        "~tools",
+        "{tool }{/tools}",
+    ] {
+        let spelled = spell(text);
+        let expected = spelled.strip_suffix("<|end_of_msg|>").unwrap_or(&spelled);
+        assert_eq!(content(text), if text == "~tools" { "" } else { expected }, "{text}");
+    }
+    assert_eq!(content("a{/ \n response \t}$"), "a");
+}
+
+/// What may follow a tag that is only spelled: not every control token, but for the answer's close.
+#[test]
+fn the_right_thing_follows() {
+    assert_eq!(content("a{tools}$"), spell("a{tools}"));
+    assert_eq!(content("a{tools}{/tools}$"), "a");
+    assert_eq!(content("a{tools}|b"), spell("a{tools}|b"));
+    let (message, report) = parse([spell("a{/response}|").as_str()]);
+    assert_eq!((message.content.as_str(), report.bytes.dropped), ("a", 7));
+}
+
+/// A call's opener as long as no tag can be settles the close before it, and is text itself, however it comes.
+#[test]
+fn what_follows_is_told_before_it_is_too_long() {
+    for len in (1..1_100).chain([16_300, 17_000, 40_000]) {
+        let close = spell("{/response}{tools}{call tool=\"ls\"}{argument key=\"k\"}v{/argument}~");
+        let header = format!("call tool=\"{}\"", "x".repeat(len));
+        let text = [close.as_str(), &header].concat();
+        let (whole, report) = parse([text.as_str(), &spell("|{/call}")]);
+        // An opener that cannot be read may have been an argument's: the call is not complete.
+        let (arguments, calls) = if len <= 16_300 { ("{\"k\":\"v\"}", 2) } else { ("{\"k\":\"v\"", 1) };
+        assert_eq!((whole.tool_calls[0].arguments.as_str(), whole.tool_calls.len()), (arguments, calls), "{len}");
+        let (cut, cut_report) = parse([close.as_str(), &header, &spell("|{/call}")]);
+        assert_eq!((&cut, cut_report.bytes), (&whole, report.bytes), "{len}");
+    }
+}
+
+/// Lexing looks at the bytes behind a marker once more, and no further than they can be a tag.
+#[test]
+fn lexing_looks_no_further_than_it_must() {
+    let examined = |text: &str| {
+        let (_, report) = parse([spell(text).as_str()]);
+        report.examined - report.bytes.input
+    };
+    assert_eq!(examined("plain"), 0);
+    assert_eq!(examined("~xxxxxxxxx"), 1);
+    assert_eq!(examined("~thinxxxx"), 5);
+    assert_eq!(examined("{/response}"), 8);
+    assert_eq!(examined("^   x"), 4);
+    assert_eq!(examined("{/response}   x"), 8 + 3);
+}
