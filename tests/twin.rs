@@ -1,6 +1,6 @@
-//! The twin alone, on inputs small enough to know the answer.
+//! The twin and the parser, on inputs small enough to know the answer, then on any.
 //!
-//! In: a text or pieces. Out: the twin's events, one a line: the span, the event. `-` stands for an empty text.
+//! In: a text or pieces. Out: the events of both, one a line: the span, the event. `-` stands for an empty text.
 
 mod support;
 #[path = "../src/oracle/twin.rs"]
@@ -38,12 +38,19 @@ fn in_tools(short: &str) -> String {
     spell(&format!("{{tools}}{short}"))
 }
 
+/// Both give these events for a text.
+fn check_text(text: &str, request: &Request, expected: Expect) {
+    let twin = parse_text(text, request);
+    expected.assert_eq(&show(&twin));
+    same(text, request, kimi_xtml::parse(text, request.clone()), &twin);
+}
+
 fn check(short: &str, request: &Request, expected: Expect) {
-    expected.assert_eq(&show(&parse_text(&spell(short), request)));
+    check_text(&spell(short), request, expected);
 }
 
 fn check_tools(short: &str, request: &Request, expected: Expect) {
-    expected.assert_eq(&show(&parse_text(&in_tools(short), request)));
+    check_text(&in_tools(short), request, expected);
 }
 
 #[test]
@@ -529,6 +536,7 @@ fn told_markers() {
         251..265 Markup("<|end_of_msg|>")
     "#]]
     .assert_eq(&show(&parse_pieces(&pieces, &response())));
+    same("", &response(), parse_each(&pieces, &response()), &parse_pieces(&pieces, &response()));
 }
 
 #[test]
@@ -589,6 +597,21 @@ fn same(input: &str, request: &Request, machine: Vec<(OwnedEvent, Span)>, twin: 
     assert!(machine == twin, "{input:?}\n{request:?}\nmachine:\n{}twin:\n{}", show(&machine), show(twin));
 }
 
+/// What the machine gives for the pieces, each pushed whole.
+fn parse_each(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent, Span)> {
+    let mut events = Vec::new();
+    let mut parser = Parser::new(request.clone());
+    for piece in pieces {
+        match *piece {
+            Text(text) => parser.push_text(text, &mut events),
+            Piece::Marker(marker) => parser.push_marker(marker, &mut events),
+        }
+        .unwrap();
+    }
+    parser.finish("stop", &mut events).unwrap();
+    events
+}
+
 proptest! {
     #![proptest_config(config(256))]
 
@@ -635,17 +658,7 @@ proptest! {
         }
         let twin = parse_pieces(&pieces, &request);
 
-        let mut events = Vec::new();
-        let mut parser = Parser::new(request.clone());
-        for piece in &pieces {
-            match *piece {
-                Text(text) => parser.push_text(text, &mut events),
-                Piece::Marker(marker) => parser.push_marker(marker, &mut events),
-            }
-            .unwrap();
-        }
-        parser.finish("stop", &mut events).unwrap();
-        same(&format!("{pieces:?}"), &request, events, &twin);
+        same(&format!("{pieces:?}"), &request, parse_each(&pieces, &request), &twin);
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
