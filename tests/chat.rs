@@ -1,5 +1,7 @@
 //! The Chat Completions layer through the public API: exact deltas, messages and frames.
 
+use std::collections::BTreeSet;
+
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
 use kimi_xtml::{Channel, Chat, Choice, Delta, Extras, Frames, IdPolicy, Marker, Parser, Request, Usage, render};
@@ -295,10 +297,19 @@ fn ids_are_minted_once_a_call() {
     for id in &random {
         let id = id.strip_prefix("call_").unwrap();
         assert!(id.len() == 24 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+        let different: BTreeSet<u8> = id.bytes().collect();
+        assert!(different.len() > 8, "{id} is hardly random");
     }
     random.sort();
     random.dedup();
     assert_eq!(random.len(), 1000);
+}
+
+#[test]
+fn policies_show_themselves() {
+    let shown = [IdPolicy::random(), IdPolicy::numbered(3), IdPolicy::with(|name, _| name.into())];
+    let shown = shown.map(|policy| format!("{policy:?}"));
+    assert_eq!(shown, ["IdPolicy::random()", "IdPolicy::numbered(3)", "IdPolicy::with(..)"]);
 }
 
 #[test]

@@ -84,4 +84,5 @@ fn lexing_looks_no_further_than_it_must() {
     assert_eq!(examined("{/response}"), 8);
     assert_eq!(examined("^   x"), 4);
     assert_eq!(examined("{/response}   x"), 8 + 3);
+    assert_eq!(examined(&format!("{{/response}}{}", " ".repeat(300))), 8 + 256 + 1);
 }
