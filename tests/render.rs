@@ -200,6 +200,27 @@ fn renders_what_is_generated_behind_each_prompt() {
     .assert_eq(&OPENED.map(|opened| lines(&calls, opened)).join("\n--"));
 }
 
+/// The parser drops a repeated opener, so that a text that begins with one has it twice.
+#[test]
+fn a_text_that_begins_with_its_opener_comes_back() {
+    for name in ["think", " \nthink", "thinks", "response", "response "] {
+        let text = format!("<|open|>{name}<|sep|>x");
+        let message = Message { reasoning: text.clone(), content: text.clone(), ..Message::default() };
+        for opened in [None, Some(Channel::Think)] {
+            let mut parser = Parser::new(Request::new().opened(opened));
+            let mut chat = Chat::default();
+            for piece in render_pieces(&message, opened).unwrap() {
+                match piece {
+                    Piece::Text(text) => parser.push_text(&text, &mut chat).unwrap(),
+                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat).unwrap(),
+                }
+            }
+            parser.finish("stop", &mut chat).unwrap();
+            assert_eq!(chat.into_message().unwrap(), message, "{name}");
+        }
+    }
+}
+
 #[test]
 fn what_has_no_form_is_an_error() {
     let message = Message { reasoning: "why".into(), ..Message::default() };

@@ -1,0 +1,99 @@
+//! The report: how much of the input went where, what deviated, and where first.
+//!
+//! In: streams with deviations, bytes that are no text, and tokens. Checked: counts and offsets to the number.
+
+use kimi_xtml::{Channel, Code, Counts, Event, Noted, OwnedEvent, Parser, Request, Span};
+
+mod support;
+
+use support::spell;
+
+fn noted(parser: &Parser) -> Vec<(Code, u64, u64)> {
+    parser.report().diagnostics.iter().map(|&Noted { code, count, first }| (code, count, first)).collect()
+}
+
+/// Each code with how often it was told of, and where first; offsets count the bytes that came in.
+#[test]
+fn deviations_are_counted_and_found() {
+    let mut parser = Parser::new(Request::new().tools(["ls"]));
+    let mut events = Vec::new();
+    let section = spell("{tools}{call tool=\"rm\"}{call tool=\"rm\"}{/call}y{/tools}");
+    parser.push_bytes(b"a\xffb\xe4\xb8c", &mut events).unwrap();
+    parser.push_bytes(section.as_bytes(), &mut events).unwrap();
+    parser.push_bytes(b"d\xf0\x9f\x98\xffe\xc3", &mut events).unwrap();
+    parser.finish("stop", &mut events).unwrap();
+
+    let at = |code| {
+        let places: Vec<u64> = events
+            .iter()
+            .filter(|(event, _)| *event == OwnedEvent::Diagnostic(code))
+            .map(|(_, span)| span.bytes.start)
+            .collect();
+        (code, places.len() as u64, places[0])
+    };
+    let len = section.len() as u64;
+    assert_eq!(
+        noted(&parser),
+        [
+            at(Code::UnclosedCall),
+            (Code::TextOutside, 1, 6 + len),
+            (Code::TextInTools, 1, 6 + section.find('y').unwrap() as u64),
+            (Code::UndeclaredTool, 2, 6 + 20),
+            (Code::InvalidUtf8, 5, 1),
+        ]
+    );
+    assert_eq!((at(Code::TextOutside).2, at(Code::UndeclaredTool).1), (6 + len, 2));
+    let bytes = parser.report().bytes;
+    assert_eq!((bytes.input, bytes.content, bytes.dropped), (6 + len + 7, 13, 1));
+    assert_eq!(bytes.markup, len - 1);
+}
+
+#[test]
+fn each_kind_of_byte_and_token_is_counted() {
+    let deltas: &[(&str, &[u32])] = &[
+        ("why", &[1, 2]),
+        ("<|close|>", &[163_588]),
+        ("think", &[3]),
+        ("<|sep|>", &[163_589]),
+        ("<|open|>response<|sep|>so", &[163_587, 4, 163_589, 5]),
+        ("", &[6, 7]),
+        (" it", &[]),
+        ("<|close|>response<|sep|>", &[163_588, 8, 163_589]),
+        ("<|open|>tools<|sep|><|open|>call tool=\"ls\"<|sep|>", &[163_587, 9, 163_589, 163_587, 10, 11, 163_589]),
+        ("<|open|>argument key=\"k\" type=\"number\"<|sep|>12", &[163_587, 12, 163_589, 13, 14]),
+        ("<|close|>argument<|sep|>xy", &[163_588, 15, 163_589, 16, 17, 18]),
+        ("<|close|>call<|sep|><|close|>tools<|sep|>", &[163_588, 19, 163_589, 163_588, 20, 163_589]),
+        ("<|end_of_msg|>", &[163_586, 21]),
+        ("zz", &[]),
+    ];
+    let mut parser = Parser::new(Request::new().opened(Channel::Think).tools(["ls"]));
+    let mut events = Vec::new();
+    for (text, ids) in deltas {
+        parser.push_with_ids(text, ids, &mut events).unwrap();
+    }
+    parser.finish("stop", &mut events).unwrap();
+    let report = parser.report();
+    let input: usize = deltas.iter().map(|(text, _)| text.len()).sum();
+    let bytes =
+        Counts { input: input as u64, reasoning: 3, content: 5, arguments: 2, markup: 0, withheld: 0, dropped: 4 };
+    assert_eq!(report.bytes, Counts { markup: bytes.input - 14, ..bytes });
+    let tokens = Counts { input: 40, reasoning: 2, content: 3, arguments: 2, markup: 29, withheld: 0, dropped: 4 };
+    assert_eq!(report.tokens, Some(tokens));
+    let values = events.iter().filter_map(|(event, span)| Some((event.as_event().json()?.1.to_owned(), span.clone())));
+    let twelve = values.filter(|(json, _)| json == "12").map(|(_, span)| span.tokens).next();
+    assert_eq!(twelve, Some(Some(24..26)));
+}
+
+/// A token that came without text counts as markup in the end; a control token whose text never came is told of.
+#[test]
+fn tokens_that_never_had_a_text_are_markup() {
+    let mut parser = Parser::new(Request::new().opened(Channel::Response));
+    let mut ignored = |_: Event<'_>, _: Span| {};
+    assert_eq!(parser.report().tokens, None);
+    parser.push_with_ids("ab", &[1, 2], &mut ignored).unwrap();
+    parser.push_with_ids("", &[163_588, 3, 163_589, 4], &mut ignored).unwrap();
+    parser.finish("stop", &mut ignored).unwrap();
+    let report = parser.report();
+    assert_eq!(report.tokens, Some(Counts { input: 6, content: 2, markup: 4, ..Counts::default() }));
+    assert_eq!(noted(&parser), [(Code::UnclosedResponse, 1, 2), (Code::IdWithoutText, 2, 2)]);
+}
