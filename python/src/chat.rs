@@ -11,10 +11,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::input::{Input, marker_of, text_of};
+use crate::input::{Input, ids_of, marker_of, owned_text, text_of};
 use crate::parser::{Stream, misuse, push};
 use crate::report::report;
-use crate::request::{channel, member, request};
+use crate::request::{channel, member, members, request};
 
 /// One stream as Chat Completions deltas. Each step gives a list of deltas, or None if it gave none.
 #[pyclass(frozen, module = "kimi_xtml")]
@@ -74,7 +74,7 @@ impl ChatStream {
         &self,
         py: Python<'py>,
         text: &Bound<'py, PyString>,
-        ids: Vec<u32>,
+        #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         let text = text_of(text)?;
         self.step(py, |stream| stream.parser.push_with_ids(&text, &ids, &mut stream.sink).map_err(misuse))
@@ -107,10 +107,14 @@ impl ChatStream {
     }
 
     /// Ends the stream: held text is delivered. See `finish_reason`.
-    #[pyo3(signature = (reason = "stop", /))]
-    fn finish<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Option<Bound<'py, PyList>>> {
+    #[pyo3(signature = (reason = "stop".into(), /), text_signature = "($self, reason='stop', /)")]
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = owned_text)] reason: String,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
         self.step(py, |stream| {
-            let reason = stream.parser.finish(reason, &mut stream.sink).map_err(misuse)?;
+            let reason = stream.parser.finish(&reason, &mut stream.sink).map_err(misuse)?;
             stream.finish_reason = Some(reason.into());
             Ok(())
         })
@@ -208,11 +212,12 @@ fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, 
 
 /// The text that the model generates for a message, after a prompt that left `opened` open: the inverse of parsing.
 ///
-/// The message is a dict or an object with `content`, `reasoning_content` (or `reasoning`) and `tool_calls`, as a
+/// The message is a mapping or an object with `content`, `reasoning_content` (or `reasoning`) and `tool_calls`, as a
 /// Chat Completions message has them.
 #[pyfunction]
 #[pyo3(signature = (message, /, *, opened = None))]
 pub(crate) fn render(message: &Bound<'_, PyAny>, opened: Option<&str>) -> PyResult<String> {
+    members(message, "message", &["content", "reasoning_content", "reasoning", "tool_calls"])?;
     let reasoning = match text(message, "reasoning_content")? {
         Some(reasoning) => Some(reasoning),
         None => text(message, "reasoning")?,
@@ -241,8 +246,10 @@ fn text(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<String>> {
 }
 
 fn tool_call(call: &Bound<'_, PyAny>) -> PyResult<ToolCall> {
+    members(call, "an entry of tool_calls", &["function", "name"])?;
     let function = member(call, "function")?;
     let function = function.as_ref().unwrap_or(call);
+    members(function, "function", &["name"])?;
     let arguments = match member(function, "arguments")? {
         Some(arguments) if !arguments.is_instance_of::<PyString>() => {
             let options = PyDict::new(call.py());

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use kimi_xtml::Marker;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyString};
 
 /// A str or bytes.
 pub(crate) enum Input<'a> {
@@ -44,6 +44,25 @@ pub(crate) fn text_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str
             Ok(Cow::Owned(replaced.extract()?))
         }
     }
+}
+
+/// `text_of` for an argument that has a default.
+pub(crate) fn owned_text(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(text_of(object.cast()?)?.into_owned())
+}
+
+/// Token ids.
+pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    not_bytes(ids)?;
+    ids.extract()
+}
+
+/// Refuses bytes as ids: a sequence of ints, but text that went the wrong way.
+pub(crate) fn not_bytes(ids: &Bound<'_, PyAny>) -> PyResult<()> {
+    if ids.is_instance_of::<PyBytes>() || ids.is_instance_of::<PyByteArray>() {
+        return Err(PyTypeError::new_err(format!("{} are no token ids", ids.get_type().name()?)));
+    }
+    Ok(())
 }
 
 /// A marker by its spelling or its id.

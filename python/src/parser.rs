@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::event::Events;
-use crate::input::{Input, marker_of, text_of};
+use crate::input::{Input, ids_of, marker_of, owned_text, text_of};
 use crate::report::report;
 use crate::request::request;
 
@@ -130,7 +130,7 @@ impl Parser {
         &self,
         py: Python<'py>,
         text: &Bound<'py, PyString>,
-        ids: Vec<u32>,
+        #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
     ) -> PyResult<Bound<'py, PyList>> {
         let text = text_of(text)?;
         self.step(py, |stream, events| stream.parser.push_with_ids(&text, &ids, events))
@@ -158,10 +158,14 @@ impl Parser {
     }
 
     /// Ends the stream: held text is delivered, what is open ends as incomplete. See `finish_reason`.
-    #[pyo3(signature = (reason = "stop", /))]
-    fn finish<'py>(&self, py: Python<'py>, reason: &str) -> PyResult<Bound<'py, PyList>> {
+    #[pyo3(signature = (reason = "stop".into(), /), text_signature = "($self, reason='stop', /)")]
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = owned_text)] reason: String,
+    ) -> PyResult<Bound<'py, PyList>> {
         self.step(py, |stream, events| {
-            let reason = stream.parser.finish(reason, events)?;
+            let reason = stream.parser.finish(&reason, events)?;
             stream.finish_reason = Some(reason.into());
             Ok(())
         })

@@ -3,17 +3,32 @@
 use kimi_xtml::{Channel, Marker, Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyMapping, PyString};
 
-use crate::input::text_of;
+use crate::input::{not_bytes, text_of};
 
-/// A member of a dict or an object; none if it is missing or None.
+/// A member of a mapping or an object; none if it is missing or None.
 pub(crate) fn member<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let found = match object.cast::<PyDict>() {
-        Ok(dict) => dict.get_item(name)?,
+    let found = match object.cast::<PyMapping>() {
+        Ok(mapping) if mapping.contains(name)? => Some(mapping.get_item(name)?),
+        Ok(_) => None,
         Err(_) => object.getattr_opt(name)?,
     };
     Ok(found.filter(|found| !found.is_none()))
+}
+
+/// Refuses what can have no members: neither a mapping nor an object with one of these.
+pub(crate) fn members(object: &Bound<'_, PyAny>, argument: &str, names: &[&str]) -> PyResult<()> {
+    if object.is_instance_of::<PyMapping>() {
+        return Ok(());
+    }
+    for name in names {
+        if object.hasattr(*name)? {
+            return Ok(());
+        }
+    }
+    let (names, given) = (names.join(" or "), object.get_type().name()?);
+    Err(PyTypeError::new_err(format!("{argument} is a mapping or an object with {names}, not {given}")))
 }
 
 /// The name in a name, in `{"function": {"name": ..}}` or in `{"name": ..}`, as dicts or as objects.
@@ -105,6 +120,7 @@ pub(crate) fn opened_channel(prompt: &Bound<'_, PyAny>) -> PyResult<Option<&'sta
 
 /// The ids from the last opening token on: a prompt may have a million before it.
 fn last_tag(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    not_bytes(ids)?;
     let mut tail = Vec::new();
     for at in (0..ids.len()?).rev() {
         let id = ids.get_item(at)?.extract()?;

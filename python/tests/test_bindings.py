@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections import UserDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -117,7 +118,7 @@ def test_tools_and_choices() -> None:
     tool = {"type": "function", "function": {"name": "ls", "parameters": {}}}
     typed = SimpleNamespace(type="function", function=SimpleNamespace(name="ls"))
     flat = {"type": "function", "name": "ls"}
-    for tools in (["ls"], ("ls",), [tool], [typed], [flat], iter([tool])):
+    for tools in (["ls"], ("ls",), {"ls": 1}, [tool], [typed], [flat], [MappingProxyType(tool)], iter([tool])):
         assert called(tools=tools)
     assert not called()
     assert not called(tools=None)
@@ -131,6 +132,7 @@ def test_tools_and_choices() -> None:
     ("kwargs", "error"),
     [
         ({"tools": "ls"}, TypeError),
+        ({"tools": b"ls"}, TypeError),
         ({"tools": [{}]}, TypeError),
         ({"tools": [3]}, TypeError),
         ({"tools": 3}, TypeError),
@@ -175,6 +177,9 @@ def test_misuse() -> None:
     for marker in ("<|open", 5, "open"):
         with pytest.raises(ValueError, match="control token"):
             Parser().push_marker(marker)
+    for raw in (b"a", bytearray(b"a")):
+        with pytest.raises(TypeError, match="are no token ids"):
+            Parser().push_with_ids("a", raw)
     for ids in ([-1], [1 << 32]):
         with pytest.raises(OverflowError):
             Parser().push_with_ids("a", ids)
@@ -257,6 +262,23 @@ def test_render() -> None:
         render({"tool_calls": [{"function": {"name": ""}}]})
     with pytest.raises(TypeError):
         render({"content": 3})
+    for mapping in (UserDict(message), MappingProxyType(message)):
+        assert render(mapping, opened="think") == CALL
+    assert render({}) == render(SimpleNamespace(content=None))
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        *((wrong, "message is a mapping or an object with content or .*, not ") for wrong in (None, "x", 3, ["a"])),
+        ({"tool_calls": "ls"}, "an entry of tool_calls is .* function or name, not str"),
+        ({"tool_calls": [None]}, "an entry of tool_calls is .*, not NoneType"),
+        ({"tool_calls": [{"function": "ls"}]}, "function is .* name, not str"),
+    ],
+)
+def test_what_cannot_be_rendered(message: object, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        render(message)
 
 
 def test_opened_channel() -> None:
@@ -267,12 +289,18 @@ def test_opened_channel() -> None:
     assert opened_channel((1,)) is None
     with pytest.raises(TypeError):
         opened_channel(3)  # type: ignore[arg-type]
+    for raw in (b"<|open|>think<|sep|>", bytearray(b"a"), b""):
+        with pytest.raises(TypeError, match="are no token ids"):
+            opened_channel(raw)
 
 
 def test_lone_surrogates_are_replaced() -> None:
     assert by_events(parse("a\ud800b")) == by_events(parse("a\ufffdb"))
     assert Parser().push("\ud83d\ude00") == Parser().push("\U0001f600")
     assert Parser().push_text("\udc80")[0] == Content("\ufffd", (0, 3))
+    for stream in (Parser(), ChatStream()):
+        stream.finish("\ud83d\ude00\ud800")
+        assert stream.finish_reason == "\U0001f600\ufffd"
 
 
 TEXTS = st.text(st.sampled_from('ab<|>\n é😀"&')) | st.sampled_from(
