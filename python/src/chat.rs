@@ -11,7 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::input::{Input, ids_of, marker_of, owned_text, text_of};
+use crate::input::{Input, ids_of, marker_of, owned_text, read, text_of};
 use crate::parser::{Stream, misuse, push};
 use crate::report::report;
 use crate::request::{channel, member, members, request};
@@ -33,6 +33,10 @@ impl ChatStream {
         let given = deltas(py, &stream.sink);
         stream.sink.clear();
         given
+    }
+
+    fn take<'py>(&self, py: Python<'py>, input: &Input<'_>) -> PyResult<Option<Bound<'py, PyList>>> {
+        self.step(py, |stream| push(py, &mut stream.parser, input, &mut stream.sink))
     }
 }
 
@@ -63,8 +67,7 @@ impl ChatStream {
     /// Takes text that may contain markers, cut anywhere; bytes may be cut inside a character.
     #[pyo3(signature = (text, /))]
     fn push<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let input = Input::of(text)?;
-        self.step(py, |stream| push(py, &mut stream.parser, &input, &mut stream.sink))
+        self.take(py, &Input::of(text)?)
     }
 
     /// Takes the text of one delta and its token ids, which tell which spelled markers are real. The ids may run
@@ -76,22 +79,19 @@ impl ChatStream {
         text: &Bound<'py, PyString>,
         #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let text = text_of(text)?;
-        self.step(py, |stream| stream.parser.push_with_ids(&text, &ids, &mut stream.sink).map_err(misuse))
+        self.take(py, &Input::WithIds(text_of(text)?, ids))
     }
 
     /// Takes text that is never structure, whatever it spells.
     #[pyo3(signature = (text, /))]
     fn push_text<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let text = text_of(text)?;
-        self.step(py, |stream| stream.parser.push_text(&text, &mut stream.sink).map_err(misuse))
+        self.take(py, &Input::Plain(text_of(text)?))
     }
 
     /// Takes a control token, by its spelling or its id.
     #[pyo3(signature = (marker, /))]
     fn push_marker<'py>(&self, py: Python<'py>, marker: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let marker = marker_of(marker)?;
-        self.step(py, |stream| stream.parser.push_marker(marker, &mut stream.sink).map_err(misuse))
+        self.take(py, &Input::Marker(marker_of(marker)?))
     }
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
@@ -102,8 +102,7 @@ impl ChatStream {
         id: u32,
         text: &Bound<'py, PyString>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let text = text_of(text)?;
-        self.step(py, |stream| stream.parser.push_token(id, &text, &mut stream.sink).map_err(misuse))
+        self.take(py, &Input::Token(id, text_of(text)?))
     }
 
     /// Ends the stream: held text is delivered. See `finish_reason`.
@@ -216,7 +215,7 @@ fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, 
 /// Chat Completions message has them.
 #[pyfunction]
 #[pyo3(signature = (message, /, *, opened = None))]
-pub(crate) fn render(message: &Bound<'_, PyAny>, opened: Option<&str>) -> PyResult<String> {
+pub(crate) fn render(py: Python<'_>, message: &Bound<'_, PyAny>, opened: Option<&str>) -> PyResult<String> {
     members(message, "message", &["content", "reasoning_content", "reasoning", "tool_calls"])?;
     let reasoning = match text(message, "reasoning_content")? {
         Some(reasoning) => Some(reasoning),
@@ -233,7 +232,11 @@ pub(crate) fn render(message: &Bound<'_, PyAny>, opened: Option<&str>) -> PyResu
         content: text(message, "content")?.unwrap_or_default(),
         tool_calls,
     };
-    kimi_xtml::render(&message, channel(opened)?).map_err(|error| PyValueError::new_err(error.to_string()))
+    let arguments = message.tool_calls.iter().map(|call| call.arguments.len());
+    let length = message.reasoning.len() + message.content.len() + arguments.sum::<usize>();
+    let opened = channel(opened)?;
+    let rendered = read(py, length, || kimi_xtml::render(&message, opened));
+    rendered.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn text(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<String>> {

@@ -1,22 +1,31 @@
-//! What Python pushes: str, bytes, markers.
+//! What Python pushes: str, bytes, ids, markers.
 //!
-//! In: a Python object. Out: text or bytes that borrow from it. A lone surrogate, which no text of a model's has,
-//! becomes U+FFFD.
+//! In: a Python object. Out: one push, which borrows from it and goes into the library's parser. A lone surrogate,
+//! which no text of a model's has, becomes U+FFFD.
 
 use std::borrow::Cow;
 
-use kimi_xtml::Marker;
+use kimi_xtml::{Marker, Parser, Sink, StateError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
 
-/// A str or bytes.
+/// From this length on an input is read without the GIL.
+pub(crate) const LARGE: usize = 32 << 10;
+
+/// One push.
 pub(crate) enum Input<'a> {
     Text(Cow<'a, str>),
     Bytes(&'a [u8]),
+    WithIds(Cow<'a, str>, Vec<u32>),
+    /// Text that is never structure.
+    Plain(Cow<'a, str>),
+    Marker(Marker),
+    Token(u32, Cow<'a, str>),
 }
 
 impl<'a> Input<'a> {
+    /// A str or bytes.
     pub(crate) fn of(object: &'a Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = object.cast::<PyString>() {
             Ok(Input::Text(text_of(text)?))
@@ -29,10 +38,28 @@ impl<'a> Input<'a> {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Input::Text(text) => text.len(),
+            Input::Text(text) | Input::Plain(text) | Input::Token(_, text) => text.len(),
             Input::Bytes(bytes) => bytes.len(),
+            Input::WithIds(text, ids) => text.len() + ids.len(),
+            Input::Marker(_) => 0,
         }
     }
+
+    pub(crate) fn push(&self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+        match self {
+            Input::Text(text) => parser.push(text, sink),
+            Input::Bytes(bytes) => parser.push_bytes(bytes, sink),
+            Input::WithIds(text, ids) => parser.push_with_ids(text, ids, sink),
+            Input::Plain(text) => parser.push_text(text, sink),
+            Input::Marker(marker) => parser.push_marker(*marker, sink),
+            Input::Token(id, text) => parser.push_token(*id, text, sink),
+        }
+    }
+}
+
+/// Reads an input of this length, without the GIL if it is large.
+pub(crate) fn read<T: Send>(py: Python<'_>, length: usize, read: impl FnOnce() -> T + Send) -> T {
+    if length < LARGE { read() } else { py.detach(read) }
 }
 
 pub(crate) fn text_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {

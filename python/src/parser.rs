@@ -1,7 +1,7 @@
 //! `Parser`, `parse` and `StateError`.
 //!
 //! In: text, bytes, markers, tokens. Out: lists of event objects. Held: one parser of the library's and its finish
-//! reason, behind a lock. A large text is parsed without the GIL, into events that own their text; they become
+//! reason, behind a lock. A large input is parsed without the GIL, into events that own their text; they become
 //! objects afterwards.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::event::Events;
-use crate::input::{Input, ids_of, marker_of, owned_text, text_of};
+use crate::input::{Input, LARGE, ids_of, marker_of, owned_text, read, text_of};
 use crate::report::report;
 use crate::request::request;
 
@@ -23,9 +23,6 @@ create_exception!(
     PyRuntimeError,
     "The parser was used in a way that its caller must mend. What a model generates never causes one."
 );
-
-/// From this length on a text is parsed without the GIL.
-const LARGE: usize = 32 << 10;
 
 /// A parser behind its lock, with what it is fed and what it gave at the end.
 pub(crate) struct Stream<T> {
@@ -57,20 +54,14 @@ pub(crate) fn misuse(error: kimi_xtml::StateError) -> PyErr {
     StateError::new_err(error.to_string())
 }
 
-/// Takes a str or bytes, without the GIL if it is large.
+/// Takes an input, without the GIL if it is large.
 pub(crate) fn push<S: Sink + Send>(
     py: Python<'_>,
     parser: &mut kimi_xtml::Parser,
     input: &Input<'_>,
     sink: &mut S,
 ) -> PyResult<()> {
-    let pushed = match input {
-        Input::Text(text) if text.len() < LARGE => parser.push(text, sink),
-        Input::Text(text) => py.detach(|| parser.push(text, sink)),
-        Input::Bytes(bytes) if bytes.len() < LARGE => parser.push_bytes(bytes, sink),
-        Input::Bytes(bytes) => py.detach(|| parser.push_bytes(bytes, sink)),
-    };
-    pushed.map_err(misuse)
+    read(py, input.len(), || input.push(parser, sink)).map_err(misuse)
 }
 
 /// Parses one stream, as it is generated. One parser a choice.
@@ -87,6 +78,15 @@ impl Parser {
         let mut events = Events::new(py);
         step(&mut *Stream::lock(&self.0)?, &mut events).map_err(misuse)?;
         events.into_list()
+    }
+
+    fn take<'py>(&self, py: Python<'py>, input: &Input<'_>) -> PyResult<Bound<'py, PyList>> {
+        if input.len() < LARGE {
+            return self.step(py, |stream, events| input.push(&mut stream.parser, events));
+        }
+        let mut owned = Vec::new();
+        push(py, &mut Stream::lock(&self.0)?.parser, input, &mut owned)?;
+        objects(py, &owned)
     }
 }
 
@@ -111,16 +111,7 @@ impl Parser {
     /// Takes text that may contain markers, cut anywhere; bytes may be cut inside a character.
     #[pyo3(signature = (text, /))]
     fn push<'py>(&self, py: Python<'py>, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let input = Input::of(text)?;
-        if input.len() < LARGE {
-            return self.step(py, |stream, events| match &input {
-                Input::Text(text) => stream.parser.push(text, events),
-                Input::Bytes(bytes) => stream.parser.push_bytes(bytes, events),
-            });
-        }
-        let mut owned = Vec::new();
-        push(py, &mut Stream::lock(&self.0)?.parser, &input, &mut owned)?;
-        objects(py, &owned)
+        self.take(py, &Input::of(text)?)
     }
 
     /// Takes the text of one delta and its token ids, which tell which spelled markers are real. The ids may run
@@ -132,29 +123,25 @@ impl Parser {
         text: &Bound<'py, PyString>,
         #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let text = text_of(text)?;
-        self.step(py, |stream, events| stream.parser.push_with_ids(&text, &ids, events))
+        self.take(py, &Input::WithIds(text_of(text)?, ids))
     }
 
     /// Takes text that is never structure, whatever it spells.
     #[pyo3(signature = (text, /))]
     fn push_text<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyList>> {
-        let text = text_of(text)?;
-        self.step(py, |stream, events| stream.parser.push_text(&text, events))
+        self.take(py, &Input::Plain(text_of(text)?))
     }
 
     /// Takes a control token, by its spelling or its id.
     #[pyo3(signature = (marker, /))]
     fn push_marker<'py>(&self, py: Python<'py>, marker: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let marker = marker_of(marker)?;
-        self.step(py, |stream, events| stream.parser.push_marker(marker, events))
+        self.take(py, &Input::Marker(marker_of(marker)?))
     }
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
     #[pyo3(signature = (id, text, /))]
     fn push_token<'py>(&self, py: Python<'py>, id: u32, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyList>> {
-        let text = text_of(text)?;
-        self.step(py, |stream, events| stream.parser.push_token(id, &text, events))
+        self.take(py, &Input::Token(id, text_of(text)?))
     }
 
     /// Ends the stream: held text is delivered, what is open ends as incomplete. See `finish_reason`.
@@ -233,10 +220,6 @@ pub(crate) fn parse<'py>(
 ) -> PyResult<Bound<'py, PyList>> {
     let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
     let text = text_of(text)?;
-    let owned = if text.len() < LARGE {
-        kimi_xtml::parse(&text, request)
-    } else {
-        py.detach(|| kimi_xtml::parse(&text, request))
-    };
+    let owned = read(py, text.len(), || kimi_xtml::parse(&text, request));
     objects(py, &owned)
 }

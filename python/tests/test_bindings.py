@@ -11,6 +11,7 @@ import time
 from collections import UserDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -414,25 +415,59 @@ def test_threads_that_share_everything() -> None:
         assert stream.report["bytes"]["content"] > 0
 
 
-def test_large_texts_leave_the_gil_to_others() -> None:
-    text = "a < b " * 4_000_000
-    turns = 0
-    done = threading.Event()
+LARGE = "a < b " * 200_000
+PUSHES: dict[str, Callable[[Any], object]] = {
+    "text": lambda stream: stream.push(LARGE),
+    "bytes": lambda stream: stream.push(LARGE.encode()),
+    "plain text": lambda stream: stream.push_text(LARGE),
+    "a token": lambda stream: stream.push_token(7, LARGE),
+    "text with ids": lambda stream: stream.push_with_ids(LARGE, [7]),
+    "ids": lambda stream: stream.push_with_ids("", [7] * 400_000),
+}
+
+
+def pushed(make: type[Parser] | type[ChatStream], push: Callable[[Any], object]) -> object:
+    return push(make(opened="response"))
+
+
+READS: dict[str, Callable[[], object]] = {
+    "parse": lambda: parse(LARGE),
+    "render reasoning": lambda: render({"reasoning": LARGE}),
+    "render content": lambda: render({"content": LARGE}),
+    "render arguments": lambda: render({"tool_calls": [{"name": "ls", "arguments": f'{{"p":"{LARGE}"}}'}]}),
+    **{f"Parser: {kind}": partial(pushed, Parser, push) for kind, push in PUSHES.items()},
+    **{f"ChatStream: {kind}": partial(pushed, ChatStream, push) for kind, push in PUSHES.items()},
+}
+
+
+@pytest.mark.parametrize("call", READS.values(), ids=READS)
+def test_large_inputs_leave_the_gil_to_others(call: Callable[[], object]) -> None:
+    """Nothing but a call that leaves the GIL lets the other thread take a turn."""
+    turns, done = 0, threading.Event()
 
     def count() -> None:
         nonlocal turns
         while not done.is_set():
             turns += 1
-            time.sleep(0.0005)
+            time.sleep(0)
 
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(600)
     other = threading.Thread(target=count)
-    other.start()
-    before = turns
-    parse(text, opened="response")
-    during = turns - before
-    done.set()
-    other.join()
-    assert during >= 3
+    try:
+        other.start()
+        during = 0
+        for _ in range(500):
+            before = turns
+            call()
+            during += turns - before
+            if during:
+                break
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        other.join()
+    assert during
 
 
 def test_importing_needs_nothing_else() -> None:
