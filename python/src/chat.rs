@@ -1,7 +1,7 @@
 //! `ChatStream` and `render`.
 //!
 //! In: what `Parser` takes. Out: Chat Completions deltas as dicts, the assembled message as one. Held: one parser of
-//! the library's and its chat layer, behind a lock.
+//! the library's and its chat layer, behind a lock, and how that layer was made.
 
 use std::sync::Mutex;
 
@@ -17,9 +17,11 @@ use crate::report::report;
 use crate::request::{channel, member, members, request};
 
 /// One stream as Chat Completions deltas. Each step gives a list of deltas, or None if it gave none.
-#[pyclass(frozen, module = "kimi_xtml")]
+#[pyclass(frozen, weakref, module = "kimi_xtml")]
 pub(crate) struct ChatStream {
     stream: Mutex<Stream<Chat>>,
+    call_ids: Option<usize>,
+    keep_message: bool,
 }
 
 impl ChatStream {
@@ -38,6 +40,11 @@ impl ChatStream {
     fn take<'py>(&self, py: Python<'py>, input: &Input<'_>) -> PyResult<Option<Bound<'py, PyList>>> {
         self.step(py, |stream| push(py, &mut stream.parser, input, &mut stream.sink))
     }
+}
+
+fn chat(call_ids: Option<usize>, keep_message: bool) -> Chat {
+    let chat = Chat::new(call_ids.map_or_else(IdPolicy::random, IdPolicy::numbered));
+    if keep_message { chat } else { chat.without_message() }
 }
 
 #[pymethods]
@@ -59,9 +66,7 @@ impl ChatStream {
         keep_message: bool,
     ) -> PyResult<Self> {
         let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
-        let chat = Chat::new(call_ids.map_or_else(IdPolicy::random, IdPolicy::numbered));
-        let chat = if keep_message { chat } else { chat.without_message() };
-        Ok(ChatStream { stream: Stream::new(request, chat) })
+        Ok(ChatStream { stream: Stream::new(request, chat(call_ids, keep_message)), call_ids, keep_message })
     }
 
     /// Takes text that may contain markers, cut anywhere; bytes may be cut inside a character.
@@ -119,6 +124,14 @@ impl ChatStream {
         })
     }
 
+    /// Makes the stream as new for another message of the same request: numbered call ids begin again.
+    fn reset(&self) -> PyResult<()> {
+        let mut stream = Stream::lock(&self.stream)?;
+        stream.reset();
+        stream.sink = chat(self.call_ids, self.keep_message);
+        Ok(())
+    }
+
     /// The message so far, final after finish; None if it is not kept. A call that must not be run has
     /// `"complete": False`.
     #[getter]
@@ -143,6 +156,16 @@ impl ChatStream {
     #[getter]
     fn channel(&self) -> PyResult<Option<&'static str>> {
         Ok(Stream::lock(&self.stream)?.parser.channel().map(kimi_xtml::Channel::name))
+    }
+
+    /// The text that came in and did not go out. For debugging; it is copied.
+    #[getter]
+    fn held(&self) -> PyResult<String> {
+        Ok(Stream::lock(&self.stream)?.parser.held())
+    }
+
+    fn __repr__(&self) -> String {
+        Stream::repr(&self.stream, "ChatStream")
     }
 }
 

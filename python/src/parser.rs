@@ -48,6 +48,24 @@ impl<T> Stream<T> {
             }
         }
     }
+
+    /// What is parsed from now on is another stream of the same request.
+    pub(crate) fn reset(&mut self) {
+        self.parser.reset(self.request.clone());
+        self.finish_reason = None;
+    }
+
+    /// For debugging, and so no misuse: a stream that is in use says so.
+    pub(crate) fn repr(stream: &Mutex<Self>, name: &str) -> String {
+        let Ok(stream) = Self::lock(stream) else {
+            return format!("<kimi_xtml.{name} in use>");
+        };
+        match (&stream.finish_reason, stream.parser.channel()) {
+            (Some(reason), _) => format!("<kimi_xtml.{name} finished: {reason:?}>"),
+            (None, Some(channel)) => format!("<kimi_xtml.{name} in channel {:?}>", channel.name()),
+            (None, None) => format!("<kimi_xtml.{name} in no channel>"),
+        }
+    }
 }
 
 pub(crate) fn misuse(error: kimi_xtml::StateError) -> PyErr {
@@ -65,7 +83,7 @@ pub(crate) fn push<S: Sink + Send>(
 }
 
 /// Parses one stream, as it is generated. One parser a choice.
-#[pyclass(frozen, module = "kimi_xtml")]
+#[pyclass(frozen, weakref, module = "kimi_xtml")]
 pub(crate) struct Parser(Mutex<Stream<()>>);
 
 impl Parser {
@@ -160,10 +178,7 @@ impl Parser {
 
     /// Makes the parser as new for another stream of the same request.
     fn reset(&self) -> PyResult<()> {
-        let mut stream = Stream::lock(&self.0)?;
-        let request = stream.request.clone();
-        stream.parser.reset(request);
-        stream.finish_reason = None;
+        Stream::lock(&self.0)?.reset();
         Ok(())
     }
 
@@ -190,6 +205,10 @@ impl Parser {
     #[getter]
     fn held(&self) -> PyResult<String> {
         Ok(Stream::lock(&self.0)?.parser.held())
+    }
+
+    fn __repr__(&self) -> String {
+        Stream::repr(&self.0, "Parser")
     }
 }
 

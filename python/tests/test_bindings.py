@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections import UserDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -226,6 +227,25 @@ def test_looking_on() -> None:
     assert json.loads(json.dumps(parser.report)) == parser.report
 
 
+@pytest.mark.parametrize("make", [Parser, ChatStream])
+def test_repr_tells_the_state(make: type[Parser] | type[ChatStream]) -> None:
+    stream, name = make(opened="think"), f"<kimi_xtml.{make.__name__} "
+    assert repr(stream) == name + 'in channel "think">'
+    stream.push("<|close|>think<|sep|>")
+    assert repr(stream) == name + "in no channel>"
+    stream.finish("length")
+    assert repr(stream) == name + 'finished: "length">'
+
+
+@pytest.mark.parametrize("make", [Parser, ChatStream])
+def test_weak_references(make: type[Parser] | type[ChatStream]) -> None:
+    stream = make()
+    reference = weakref.ref(stream)
+    assert reference() is stream
+    del stream
+    assert reference() is None
+
+
 def test_chat() -> None:
     chat = ChatStream(opened="think", tools=["ls"], call_ids=3)
     assert chat.push("") is None
@@ -249,6 +269,21 @@ def test_chat() -> None:
     assert cut.message is not None
     assert cut.message["tool_calls"][0]["complete"] is False
     assert ChatStream(keep_message=False).message is None
+
+
+def test_a_chat_stream_again() -> None:
+    chat = ChatStream(opened="think", tools=["ls"], call_ids=3)
+    first = [chat.push(CALL), chat.finish(), chat.message, chat.report]
+    chat.reset()
+    assert (chat.finish_reason, chat.channel, chat.held) == (None, "think", "")
+    assert chat.message == {"role": "assistant", "content": ""}
+    assert [chat.push(CALL), chat.finish(), chat.message, chat.report] == first
+    chat.reset()
+    chat.push("a<|clo")
+    assert chat.held == "<|clo"
+    bare = ChatStream(keep_message=False)
+    bare.reset()
+    assert bare.message is None
 
 
 def test_render() -> None:
@@ -362,15 +397,19 @@ def test_one_parser_from_two_threads() -> None:
     other.start()
     started.wait()
     until = time.monotonic() + 60
+    told = set()
     while other.is_alive() and time.monotonic() < until:
+        told.add(repr(parser))
         try:
             _ = parser.report
         except StateError as error:
             errors.append(error)
-            break
+            if len(told) > 1:
+                break
     other.join()
     assert errors
     assert "in use" in str(errors[0])
+    assert "<kimi_xtml.Parser in use>" in told
     assert parser.push("b")
 
 

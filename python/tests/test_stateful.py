@@ -120,6 +120,12 @@ def replaced(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", paired)
 
 
+def state(parser: Parser, chat: ChatStream) -> list[Any]:
+    """All that can be seen of the two."""
+    looks = [(each.report, each.channel, each.finish_reason, each.held, repr(each)) for each in (parser, chat)]
+    return [chat.message, *looks]
+
+
 class Run:
     """A part of a stream that was pushed in one way: text that may be structure, or pieces that are known."""
 
@@ -157,13 +163,12 @@ class Streams(RuleBasedStateMachine):
     )
     def new(self, call_ids: int | None, **request: Any) -> None:
         self.request, self.call_ids = request, call_ids
-        self.parser = Parser(**request)
+        self.parser, self.chat = Parser(**request), ChatStream(**request, call_ids=call_ids)
         self.elsewhere: ThreadPoolExecutor | None = None
         self.begin()
 
     def begin(self) -> None:
         """The model of a stream of which nothing came."""
-        self.chat = ChatStream(**self.request, call_ids=self.call_ids)
         self.events: list[Event] = []
         self.deltas: list[Delta] = []
         self.runs: list[Run] = []
@@ -285,8 +290,7 @@ class Streams(RuleBasedStateMachine):
     # ---- what is no input ----------------------------------------------------------------------------------------
 
     def state(self) -> list[Any]:
-        looks = [(each.report, each.channel, each.finish_reason) for each in (self.parser, self.chat)]
-        return [self.parser.held, self.chat.message, *looks]
+        return state(self.parser, self.chat)
 
     @rule(misuse=st.sampled_from(MISUSE))
     def misuse(self, misuse: tuple[str, tuple[Any, ...], type[Exception]]) -> None:
@@ -332,11 +336,11 @@ class Streams(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        """The parser is as new; a chat stream is used once."""
+        """Both are as new."""
         self.parser.reset()
+        self.chat.reset()
         self.begin()
-        new = Parser(**self.request)
-        assert self.state() == [new.held, self.chat.message, *[(new.report, new.channel, None)] * 2]
+        assert self.state() == state(Parser(**self.request), ChatStream(**self.request, call_ids=self.call_ids))
 
     @precondition(lambda self: self.reason is None)
     @rule(reason=st.sampled_from(["stop", "length", "tool_calls", "", "é", "\ud800"]))
@@ -359,7 +363,7 @@ class Streams(RuleBasedStateMachine):
         report = self.parser.report
         assert report["bytes"]["input"] == self.size
         assert (report["tokens"]["input"] if report["tokens"] else 0) == self.tokens
-        assert self.parser.held == ""
+        assert self.parser.held == self.chat.held == ""
 
     def teardown(self) -> None:
         if self.reason is None:
@@ -384,7 +388,7 @@ class Streams(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        assert self.parser.channel == self.chat.channel
+        assert (self.parser.channel, self.parser.held) == (self.chat.channel, self.chat.held)
         if self.reason is None:
             assert self.parser.finish_reason is self.chat.finish_reason is None
 
