@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kimi_xtml._engines import EngineError, Place, Stream, find, thinks, together, tool_choice, tool_names, whole
+from kimi_xtml._engines import EngineError, Place, Split, Stream, find, thinks, together, tool_choice, tool_names, whole
 
 
 @pytest.fixture
@@ -86,3 +86,20 @@ def test_whole_leaves_out_calls_that_are_not() -> None:
     answer, report = whole("test", text, tools=["a", "b"])
     assert [(call.name, call.arguments) for call in answer.calls] == [("a", "{}")]
     assert report["diagnostics"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 99])
+def test_a_split_loses_nothing_behind_surrogates(size: int) -> None:
+    """Spans count the bytes of what the parser makes of a text: pairs are joined, lone ones are replaced."""
+    for faces, read in (
+        ("\U0001f600", "\U0001f600"),
+        ("\ud83d\ude00", "\U0001f600"),
+        ("\ud800 \ude00", "\ufffd \ufffd"),
+    ):
+        text = [*"a<|close|>think<|sep|><|open|>response<|sep|>", faces, *" hi<|close|>response<|sep|>"]
+        split, reasoning, rest = Split("think"), "", ""
+        parts = ["".join(text[at : at + size]) for at in range(0, len(text), size)]
+        for more, raw in [*map(split.push, parts), split.finish()]:
+            reasoning, rest = reasoning + more, rest + raw
+        assert reasoning == "a"
+        assert rest == f"<|open|>response<|sep|>{read} hi<|close|>response<|sep|>"

@@ -1,7 +1,8 @@
 """What the engine adapters have in common: finding an engine's names, and one stream of one choice.
 
 In: where names have been seen; an engine's request, texts and token ids. Out: the objects, or one error that says
-what is missing; deltas. An engine that moves its modules between releases breaks nothing but its own adapter.
+what is missing; deltas, or reasoning and the raw rest. An engine that moves its modules between releases breaks
+nothing but its own adapter.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from kimi_xtml._kimi_xtml import ChatStream
+from kimi_xtml._kimi_xtml import ChatStream, End, Parser, Reasoning, Start
 
 if TYPE_CHECKING:
-    from kimi_xtml.types import Channel, Delta, Report
+    from kimi_xtml.types import Channel, Delta, Event, Report
 
 NAME = "kimi_xtml"
 """The name under which every engine finds the parsers."""
@@ -166,6 +167,70 @@ class Stream:
     def report(self) -> Report:
         """What the parser did so far."""
         return self._chat.report
+
+
+_OPEN_RESPONSE = b"<|open|>response<|sep|>"
+
+
+def _utf8(text: str) -> bytes:
+    """The bytes that the parser makes of a text: surrogates are joined, a lone one becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+class Split:
+    """Reasoning, and the raw rest: all of the output that is not in a think channel.
+
+    The parser takes the very bytes that are kept here, which its spans count.
+    """
+
+    def __init__(self, opened: Channel) -> None:
+        # Which tools there are makes no difference to where reasoning begins and ends.
+        self._parser = Parser(opened=opened, tools=("any",))
+        self._raw = b""
+        self._base = 0
+        self._thinking = False
+        self._rest = b"" if opened == "think" else _OPEN_RESPONSE
+
+    def push(self, text: str) -> tuple[str, str]:
+        """More text."""
+        raw = _utf8(text)
+        self._raw += raw
+        return self._take(self._parser.push(raw))
+
+    def settle(self) -> tuple[str, str]:
+        """No control token is cut at the end of what was pushed."""
+        return self._take(self._parser.push_text(""))
+
+    def finish(self) -> tuple[str, str]:
+        """The end of the stream."""
+        return self._take(self._parser.finish())
+
+    def _take(self, events: list[Event]) -> tuple[str, str]:
+        reasoning = ""
+        for event in events:
+            start, end = event.span[0] - self._base, event.span[1] - self._base
+            match event:
+                case Start("think"):
+                    self._thinking = True
+                case End("think"):
+                    self._thinking = False
+                case Reasoning(text):
+                    reasoning += text
+                case _ if not self._thinking:
+                    self._rest += self._raw[start:end]
+                case _:
+                    pass
+        if events:
+            decided = events[-1].span[1]
+            self._raw, self._base = self._raw[decided - self._base :], decided
+        # An opener that was put before the rest goes out with the first of it.
+        if self._rest == _OPEN_RESPONSE and not self._base:
+            return reasoning, ""
+        rest, self._rest = self._rest, b""
+        return reasoning, rest.decode()
 
 
 @dataclass

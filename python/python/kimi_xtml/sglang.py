@@ -19,11 +19,10 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from kimi_xtml._engines import NAME, EngineError, Place, Stream, Told, find, together, tool_names, whole
-from kimi_xtml._kimi_xtml import End, Parser, Reasoning, Start
+from kimi_xtml._engines import NAME, EngineError, Place, Split, Stream, Told, find, together, tool_names, whole
 
 if TYPE_CHECKING:
-    from kimi_xtml.types import Channel, Event
+    from kimi_xtml.types import Channel
 
 __all__ = ["EngineError", "KimiXtmlReasoningDetector", "KimiXtmlToolDetector", "register"]
 
@@ -50,7 +49,6 @@ _Reasoned = find(
     {"StreamingParseResult": (Place("sglang.srt.parser.reasoning_parser", _SEEN),)},
 )["StreamingParseResult"]
 
-_OPEN_RESPONSE = b"<|open|>response<|sep|>"
 _OPEN_TOOLS, _CLOSE_TOOLS = "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"
 
 # A tool detector that was just built and not used yet.
@@ -65,52 +63,6 @@ def _grammars() -> dict[str, Any] | None:
         return find("sglang", TESTED, {name: (Place(module, _SEEN),) for name in names})
     except EngineError:
         return None
-
-
-class _Split:
-    """Reasoning, and the raw rest: all of the output that is not in a think channel."""
-
-    def __init__(self, opened: Channel) -> None:
-        # Which tools there are makes no difference to where reasoning begins and ends.
-        self._parser = Parser(opened=opened, tools=("any",))
-        self._raw = b""
-        self._base = 0
-        self._thinking = False
-        self._rest = b"" if opened == "think" else _OPEN_RESPONSE
-
-    def push(self, text: str) -> tuple[str, str]:
-        self._raw += text.encode("utf-8", "surrogatepass")
-        return self._take(self._parser.push(text))
-
-    def settle(self) -> tuple[str, str]:
-        return self._take(self._parser.push_text(""))
-
-    def finish(self) -> tuple[str, str]:
-        return self._take(self._parser.finish())
-
-    def _take(self, events: list[Event]) -> tuple[str, str]:
-        reasoning = ""
-        for event in events:
-            start, end = event.span[0] - self._base, event.span[1] - self._base
-            match event:
-                case Start("think"):
-                    self._thinking = True
-                case End("think"):
-                    self._thinking = False
-                case Reasoning(text):
-                    reasoning += text
-                case _ if not self._thinking:
-                    self._rest += self._raw[start:end]
-                case _:
-                    pass
-        if events:
-            decided = events[-1].span[1]
-            self._raw, self._base = self._raw[decided - self._base :], decided
-        # An opener that was put before the rest goes out with the first of it.
-        if self._rest == _OPEN_RESPONSE and not self._base:
-            return reasoning, ""
-        rest, self._rest = self._rest, b""
-        return reasoning, rest.decode("utf-8", "surrogatepass")
 
 
 class KimiXtmlReasoningDetector(_BaseReasoningFormatDetector):  # type: ignore[misc]
@@ -144,7 +96,7 @@ class KimiXtmlReasoningDetector(_BaseReasoningFormatDetector):  # type: ignore[m
         self._settles = before is not None and not tool_call_parser_active
         if before is not None:
             before._settles = self._settles
-        self._split = _Split(self._opened)
+        self._split = Split(self._opened)
         self._stream = Stream("sglang", opened=self._opened)
         self._kept = ""
 
