@@ -7,9 +7,11 @@ mod floors;
 mod measure;
 mod play;
 mod streams;
+mod table;
 mod text;
 
 pub use floors::Floor;
 pub use measure::best;
 pub use play::{Case, Input, Sinks};
 pub use streams::{Answer, Cut, SHAPES, Shape, Stream, Token, shape};
+pub use table::{Row, once, rows};

@@ -70,7 +70,7 @@ impl Cut {
     }
 }
 
-/// A token: its id and its text. Ids of text are made up, control ids are real.
+/// A token: its id and its text. Ids of control tokens and of the tags' names are real, others are made up.
 pub type Token<'a> = (u32, &'a str);
 
 /// A stream, and what it was made from.
@@ -118,6 +118,17 @@ impl Stream {
     }
 }
 
+/// The tags' names in Kimi's tokenizer, which some parsers look for.
+const NAMES: [Token<'static>; 7] = [
+    (39_964, "think"),
+    (12_092, "response"),
+    (25_385, "tools"),
+    (10_257, "call"),
+    (47_185, "argument"),
+    (5_534, "json"),
+    (2_778, "message"),
+];
+
 /// Text in what resembles tokens.
 fn words<'a>(mut text: &'a str, tokens: &mut Vec<Token<'a>>) {
     while !text.is_empty() {
@@ -129,8 +140,9 @@ fn words<'a>(mut text: &'a str, tokens: &mut Vec<Token<'a>>) {
         let end = run.find(|&(at, c)| at >= most || Some(class(c)) != first).map_or(text.len(), |(at, _)| blank + at);
         let token;
         (token, text) = text.split_at(end);
-        let id = token.bytes().fold(7, |id: u32, byte| id.wrapping_mul(31).wrapping_add(byte.into()));
-        tokens.push((1_000 + id % 20_000, token));
+        let known = NAMES.iter().find(|(_, name)| *name == token);
+        let hash = token.bytes().fold(7, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        tokens.push(known.copied().unwrap_or((1_000 + hash % 4_000, token)));
     }
 }
 
