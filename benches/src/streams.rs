@@ -63,6 +63,7 @@ impl Cut {
     /// Its name in tables.
     pub fn name(self) -> String {
         match self {
+            Cut::Bytes(1024) => "1 KB".into(),
             Cut::Bytes(bytes) => format!("{bytes} B"),
             Cut::Tokens => "token".into(),
             Cut::Whole => "whole".into(),

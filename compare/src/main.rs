@@ -1,4 +1,4 @@
-//! Plays recorded Kimi K3 streams through kimi-xtml and the public parsers, and reports every difference.
+//! Plays recorded Kimi K3 streams through kimi-xtml and the public parsers, and reports every difference; or how fast they are.
 //!
 //! In: case files, or a data folder. Out: a summary for the terminal; on demand JSON and one page of HTML. Exit code: 0, or 1
 //! where this project's own parser differs or falls behind the ratchet, or 2 where the run cannot be made.
@@ -11,6 +11,7 @@ mod peers;
 mod report;
 mod run;
 mod sets;
+mod speed;
 mod stream;
 mod tolerate;
 #[path = "../../src/oracle/twin.rs"]
@@ -77,6 +78,30 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Compare(Sets),
+    /// Time: this parser, the linked ones and the floors, on the streams of benches/
+    Speed(speed::Options),
+    /// Heap: the same parsers
+    #[cfg(feature = "heap")]
+    Heap,
+    /// The page and the plot of these results
+    Page {
+        /// The page, whose tables stand between its marks
+        #[arg(value_name = "BENCHMARKS.md")]
+        page: PathBuf,
+        /// The folder with speed.json, heap.json and engines.json
+        #[arg(value_name = "FOLDER")]
+        results: PathBuf,
+        /// The plot that is drawn
+        #[arg(value_name = "FILE.svg")]
+        plot: PathBuf,
+    },
+}
+
+/// The streams that are compared.
+#[derive(Subcommand)]
+enum Sets {
     /// This project's corpora, and variations of them
     Small,
     /// The corpora, GSM8K under all settings, and tool calls
@@ -107,7 +132,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// Writes results as JSON, to the file of `--json` or to the standard output.
+fn keep(args: &Args, results: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    let json = serde_json::to_string_pretty(results)? + "\n";
+    match &args.json {
+        Some(file) => std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?,
+        None => print!("{json}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Speed(options) => keep(args, &speed::measure(*options)?),
+        #[cfg(feature = "heap")]
+        Command::Heap => keep(args, &speed::heap::count()?),
+        Command::Page { page, results, plot } => speed::page::write(page, results, plot).map(|()| ExitCode::SUCCESS),
+        Command::Compare(sets) => compare(args, sets),
+    }
+}
+
+fn compare(args: &Args, sets: &Sets) -> anyhow::Result<ExitCode> {
     let tolerated = tolerate::tolerated()?;
     let mut absent = Vec::new();
     let mut running = start(args, &mut absent)?;
@@ -115,14 +160,14 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limit = args.limit.unwrap_or(usize::MAX);
     let mut run = Run { running: &mut running, tolerated: &tolerated, tables: Vec::new(), settings: Vec::new(), limit };
     let own = "written for this project: worked solutions, tool calls, malformed and cut streams; seven cuts each";
-    let name = match &args.command {
-        Command::Small => {
+    let name = match sets {
+        Sets::Small => {
             let corpora = sets::corpora(&args.corpora)?;
             run.files("corpora", own, true, &corpora)?;
             run.varied(&corpora, Cutter::Schedule)?;
             "small"
         }
-        Command::Full { bfcl, data } => {
+        Sets::Full { bfcl, data } => {
             let corpora = sets::corpora(&args.corpora)?;
             run.files("corpora", own, true, &corpora)?;
             let data = Data { folder: data.clone(), bfcl: bfcl.clone() };
@@ -130,7 +175,7 @@ fn run(args: &Args) -> anyhow::Result<ExitCode> {
             run.full(&data)?;
             "full"
         }
-        Command::Files { files } => {
+        Sets::Files { files } => {
             run.files("files", "recorded streams, seven cuts each", true, files)?;
             "files"
         }

@@ -37,8 +37,7 @@ macro_rules! version {
 
             type Frame = CreateChatCompletionStreamResponse;
 
-            pub(crate) fn play(stream: &Stream, setup: Setup) -> Heard {
-                let mut heard = Heard::default();
+            pub(crate) fn play(stream: &Stream, mut heard: Heard, setup: Setup) -> Heard {
                 let frames = reasoned(stream, setup);
                 if !setup.jail && stream.tools.is_empty() {
                     for (chunk, frame) in frames {

@@ -72,34 +72,47 @@ pub(crate) struct Pythons {
     pub(crate) sglang: Option<PathBuf>,
 }
 
+/// A parser that is linked: what it adds to what was heard of a stream.
+pub(crate) type Play = fn(&Stream, Heard) -> Heard;
+
+/// The linked parser with this name.
+pub(crate) fn linked(name: &str) -> Option<Play> {
+    use dynamo_v1::{Setup, v7, v11};
+    Some(match name {
+        "kimi-xtml" => ours::by_text,
+        "kimi-xtml-ids" => ours::by_ids,
+        "dynamo-v2" => dynamo_v2::play,
+        "dynamo-11" => |stream, heard| v11::play(stream, heard, Setup { jail: true, flush: true }),
+        "dynamo-7" => |stream, heard| v7::play(stream, heard, Setup { jail: true, flush: true }),
+        "dynamo-7-unflushed" => |stream, heard| v7::play(stream, heard, Setup { jail: true, flush: false }),
+        "dynamo-7-no-jail" => |stream, heard| v7::play(stream, heard, Setup { jail: false, flush: true }),
+        "smg" => smg::play,
+        _ => return None,
+    })
+}
+
+/// What is heard of a stream. A parser that panics said an error.
+pub(crate) fn play(play: Play, stream: &Stream, heard: Heard) -> Heard {
+    catch_unwind(AssertUnwindSafe(|| play(stream, heard))).unwrap_or_else(|_| Heard::failed("panicked"))
+}
+
 /// Starts a parser, or tells why it is not run.
 pub(crate) fn start(listed: &Listed, pythons: &Pythons) -> Result<Box<dyn Peer>, String> {
-    use dynamo_v1::Setup;
-    let with = |play: fn(&Stream) -> Heard| Ok(Box::new(InProcess { play }) as Box<dyn Peer>);
-    match (&*listed.name, listed.python.as_deref()) {
-        ("kimi-xtml", _) => with(ours::by_text),
-        ("kimi-xtml-ids", _) => with(ours::by_ids),
-        ("dynamo-v2", _) => with(dynamo_v2::play),
-        ("dynamo-11", _) => with(|stream| dynamo_v1::v11::play(stream, Setup { jail: true, flush: true })),
-        ("dynamo-7", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: true, flush: true })),
-        ("dynamo-7-unflushed", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: true, flush: false })),
-        ("dynamo-7-no-jail", _) => with(|stream| dynamo_v1::v7::play(stream, Setup { jail: false, flush: true })),
-        ("smg", _) => with(smg::play),
+    match (linked(&listed.name), listed.python.as_deref()) {
+        (Some(play), _) => Ok(Box::new(InProcess { play })),
         (_, Some("vllm")) => process::start("vllm", pythons.vllm.as_deref(), &listed.version),
         (_, Some("sglang")) => process::start("sglang", pythons.sglang.as_deref(), &listed.version),
-        (name, _) => Err(format!("peers.toml names {name}, which the harness does not know")),
+        _ => Err(format!("peers.toml names {}, which the harness does not know", listed.name)),
     }
 }
 
 struct InProcess {
-    play: fn(&Stream) -> Heard,
+    play: Play,
 }
 
 impl Peer for InProcess {
     fn play(&mut self, streams: &[Stream]) -> Vec<Heard> {
-        let play = |stream| catch_unwind(AssertUnwindSafe(|| (self.play)(stream)));
-        let heard = |stream| play(stream).unwrap_or_else(|_| Heard::failed("panicked"));
-        streams.iter().map(heard).collect()
+        streams.iter().map(|stream| play(self.play, stream, Heard::default())).collect()
     }
 }
 

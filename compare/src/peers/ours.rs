@@ -5,16 +5,15 @@ use kimi_xtml::{Event, Parser, Span};
 use crate::heard::{Heard, Kind};
 use crate::stream::Stream;
 
-pub(crate) fn by_text(stream: &Stream) -> Heard {
-    play(stream, false)
+pub(crate) fn by_text(stream: &Stream, heard: Heard) -> Heard {
+    play(stream, heard, false)
 }
 
-pub(crate) fn by_ids(stream: &Stream) -> Heard {
-    play(stream, true)
+pub(crate) fn by_ids(stream: &Stream, heard: Heard) -> Heard {
+    play(stream, heard, true)
 }
 
-fn play(stream: &Stream, with_ids: bool) -> Heard {
-    let mut heard = Heard::default();
+fn play(stream: &Stream, mut heard: Heard, with_ids: bool) -> Heard {
     let mut parser = Parser::new(stream.request.clone());
     let ids = stream.ids.as_ref().filter(|_| with_ids);
     for (number, chunk) in stream.chunks.iter().enumerate() {

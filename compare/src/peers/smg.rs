@@ -8,8 +8,7 @@ use tool_parser::{StreamingParseResult, ToolParser};
 use crate::heard::{Heard, Kind};
 use crate::stream::Stream;
 
-pub(crate) fn play(stream: &Stream) -> Heard {
-    let mut heard = Heard::default();
+pub(crate) fn play(stream: &Stream, mut heard: Heard) -> Heard {
     match try_play(stream, &mut heard) {
         Ok(()) => heard,
         Err(error) => Heard { error: Some(error.to_string()), ..heard },

@@ -13,11 +13,16 @@ use crate::run::Tally;
 const BEGIN: &str = "<!-- results -->\n";
 const END: &str = "<!-- end of results -->";
 
+/// The page with this between its marks.
+pub(crate) fn between(page: &str, results: &str) -> anyhow::Result<String> {
+    let (before, rest) = page.split_once(BEGIN).context("the page has no <!-- results -->")?;
+    let (_, after) = rest.split_once(END).context("the page has no <!-- end of results -->")?;
+    Ok(format!("{before}{BEGIN}{results}{END}{after}"))
+}
+
 impl Report {
     /// The page with these results.
     pub(crate) fn markdown(&self, page: &str) -> anyhow::Result<String> {
-        let (before, rest) = page.split_once(BEGIN).context("the page has no <!-- results -->")?;
-        let (_, after) = rest.split_once(END).context("the page has no <!-- end of results -->")?;
         let mut tables = format!("Run `{}` of {}.", self.run, today());
         if !self.absent.is_empty() {
             let absent: Vec<_> =
@@ -32,7 +37,7 @@ impl Report {
             let about = format!("{} messages: {}.", thousands(table.items), table.about);
             self.class_table(&mut tables, &table.name, &about, &table.tallies);
         }
-        Ok(format!("{before}{BEGIN}{tables}{END}{after}"))
+        between(page, &tables)
     }
 
     fn strict_table(&self, out: &mut String) {

@@ -15,6 +15,8 @@ use crate::peers::Listed;
 use crate::run::{Rule, Table, Tally};
 use crate::tolerate::Ratchet;
 
+pub(crate) use markdown::between;
+
 /// All that came of a run.
 pub(crate) struct Report {
     pub(crate) run: &'static str,
@@ -141,7 +143,7 @@ impl Report {
 }
 
 /// Today's date, as the system knows it.
-fn today() -> String {
+pub(crate) fn today() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // Days since 0000-03-01, in eras of 400 years.
     let days = (now.as_secs() / 86_400) as i64 + 719_468;
@@ -164,7 +166,7 @@ fn share(part: usize, whole: usize) -> String {
 }
 
 /// A number with its thousands apart.
-fn thousands(number: usize) -> String {
+pub(crate) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
