@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-/// The time of the best round within about `budget`; of three at least.
-pub fn best(budget: Duration, mut round: impl FnMut()) -> Duration {
+/// The sum of the best times of `count` parts, which take turns: as many rounds as go into about `budget`, three at least.
+pub fn best(budget: Duration, count: usize, mut part: impl FnMut(usize)) -> Duration {
     let started = Instant::now();
-    let mut best = Duration::MAX;
+    let mut best = vec![Duration::MAX; count];
     let mut rounds = 0;
     while rounds < 3 || started.elapsed() < budget {
-        let start = Instant::now();
-        round();
-        best = best.min(start.elapsed());
+        for (number, best) in best.iter_mut().enumerate() {
+            let start = Instant::now();
+            part(number);
+            *best = start.elapsed().min(*best);
+        }
         rounds += 1;
     }
-    best
+    best.iter().sum()
 }

@@ -28,7 +28,7 @@ const PARSERS: [&str; 5] = ["kimi-xtml", "dynamo-v2", "dynamo-11", "dynamo-7", "
 const K: usize = 1 << 10;
 /// Sizes of the streams that grow. This parser goes on to the larger ones.
 const SIZES: [usize; 7] = [16 * K, 32 * K, 64 * K, 128 * K, 256 * K, 512 * K, K * K];
-const LARGER: [usize; 2] = [4 * K * K, 16 * K * K];
+const LARGER: [usize; 1] = [4 * K * K];
 /// The size at which parsers are compared.
 pub(crate) const USUAL: usize = 64 * K;
 
@@ -173,9 +173,23 @@ pub(crate) fn about() -> anyhow::Result<About> {
         system: output("uname", "-srm")?,
         rustc: output("rustc", "--version")?,
         date: today(),
-        command: format!("compare/run {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
+        command: command(),
         versions: parsers()?.into_iter().map(|listed| (listed.name, listed.version)).collect(),
     })
+}
+
+/// The command that measures, without where its results go.
+fn command() -> String {
+    let mut command = String::from("compare/run");
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--json" {
+            arguments.next();
+        } else {
+            command += &format!(" {argument}");
+        }
+    }
+    command
 }
 
 /// A parser that is being measured.
@@ -230,7 +244,7 @@ impl Runner<'_> {
     /// This parser, as in the detailed rows: events that are looked at.
     fn own(&self, stream: &kimi_xtml_benches::Stream, cut: Cut) -> Measured {
         match Case::new(std::slice::from_ref(stream), Input::Text(cut), Sinks::Events) {
-            Ok(mut case) => Measured::Time(nanoseconds(best(self.budget(), || case.play()))),
+            Ok(mut case) => Measured::Time(nanoseconds(best(self.budget(), 1, |_| case.play()))),
             Err(wrong) => Measured::Wrong(wrong),
         }
     }
@@ -246,7 +260,7 @@ impl Runner<'_> {
         if first > 4 * self.budget() {
             return Measured::Time(nanoseconds(first));
         }
-        let again = best(self.budget(), || {
+        let again = best(self.budget(), 1, |_| {
             peers::play(self.play, &played, Heard::forgetful());
         });
         Measured::Time(nanoseconds(again.min(first)))
@@ -256,8 +270,8 @@ impl Runner<'_> {
     fn nothing(&mut self) {
         let stream = shape("turn").expect("a shape").stream(1, 1);
         let played = Stream { chunks: Vec::new(), ..self::stream(&stream, Cut::Whole) };
-        let round = || (0..100).for_each(|_| drop(peers::play(self.play, &played, Heard::forgetful())));
-        let result = Measured::Time(nanoseconds(best(self.budget(), round)) / 100.0);
+        let round = |_| (0..100).for_each(|_| drop(peers::play(self.play, &played, Heard::forgetful())));
+        let result = Measured::Time(nanoseconds(best(self.budget(), 1, round)) / 100.0);
         let (parser, shape, cut) = (self.name.clone(), "nothing".into(), Cut::Whole.name());
         self.points.push(Point { parser, shape, cut, size: 0, bytes: 0, deltas: 0, result });
     }

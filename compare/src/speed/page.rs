@@ -138,8 +138,9 @@ fn own(out: &mut String, results: &Results) {
         let name = shape.name;
         let _ = writeln!(
             out,
-            "| {name}: {} | {} | {} | {} | {} | {} | {} | {} |",
-            shape.about,
+            "| {name}, {}: {} | {} | {} | {} | {} | {} | {} | {} |",
+            length(shape.len),
+            shape.about.replace('|', "\\|"),
             delta(name, "4 B", "events"),
             delta(name, "token", "events"),
             speed(name, "64 B", "events"),
@@ -176,6 +177,15 @@ fn own(out: &mut String, results: &Results) {
     }
     out.pop();
     *out += ".\n\n";
+}
+
+/// A length as people say it.
+fn length(bytes: usize) -> String {
+    match bytes {
+        _ if bytes >= K * K => format!("{} MB", bytes >> 20),
+        _ if bytes >= 2 * K => format!("{} KB", bytes >> 10),
+        _ => format!("{bytes} B"),
+    }
 }
 
 /// What is said of a point, with its number in a table.

@@ -18,7 +18,7 @@ const PANELS: [(&str, &str, &str); 4] = [
 ];
 const COLORS: [RGBColor; 5] =
     [RGBColor(0, 90, 181), RGBColor(204, 102, 0), RGBColor(130, 60, 150), RGBColor(170, 140, 0), RGBColor(0, 130, 90)];
-const BYTES: Range<f64> = 12e3..24e6;
+const BYTES: Range<f64> = 12e3..6e6;
 const SECONDS: Range<f64> = 1e-6..40.0;
 
 /// Draws the plot.
