@@ -337,3 +337,49 @@ impl<T: Taker> Taker for Told<'_, T> {
         self.0.take();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::streams::{SHAPES, shape};
+
+    const SINKS: [Sinks; 3] = [Sinks::Events, Sinks::Chat, Sinks::Frames];
+
+    fn inputs() -> impl Iterator<Item = Input> {
+        let others = [Input::Pieces, Input::Tokens, Input::WithIds(1), Input::WithIds(8)];
+        Cut::ALL.map(Input::Text).into_iter().chain(others)
+    }
+
+    #[test]
+    fn every_way_gives_the_answer() {
+        for shape in SHAPES {
+            let streams = [3, 4].map(|number| shape.stream(3_000, number));
+            assert_ne!(streams[0].text, streams[1].text, "{}", shape.name);
+            for input in inputs() {
+                for sink in SINKS {
+                    let mut case = Case::new(&streams, input, sink)
+                        .unwrap_or_else(|wrong| panic!("{}, {input:?}, {sink:?}: {wrong}", shape.name));
+                    case.play_all();
+                    assert!(case.deltas() >= 2);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told() {
+        for name in ["turn", "agent"] {
+            let mut stream = shape(name).unwrap().stream(2_000, 1);
+            match stream.answer.calls.last_mut() {
+                Some((_, arguments)) => arguments.insert_str(1, "\"more\":1,"),
+                None => stream.answer.content.push('!'),
+            }
+            for sink in SINKS {
+                assert!(
+                    Case::new(std::slice::from_ref(&stream), Input::Text(Cut::Bytes(4)), sink).is_err(),
+                    "{sink:?}"
+                );
+            }
+        }
+    }
+}

@@ -50,7 +50,7 @@ impl Sink for Answer {
 pub enum Cut {
     /// So many bytes, and those that complete the last character.
     Bytes(usize),
-    /// Tokens: control tokens, words with the blank before them, three digits, three other characters.
+    /// Tokens: control tokens, words with the blank before them, three digits, and the like.
     Tokens,
     /// Not at all.
     Whole,
@@ -71,7 +71,7 @@ impl Cut {
     }
 }
 
-/// A token: its id and its text. Ids of control tokens and of the tags' names are real, others are made up.
+/// A token: its id and its text. Ids that parsers look for are real, others are made up.
 pub type Token<'a> = (u32, &'a str);
 
 /// A stream, and what it was made from.
@@ -119,8 +119,8 @@ impl Stream {
     }
 }
 
-/// The tags' names in Kimi's tokenizer, which some parsers look for.
-const NAMES: [Token<'static>; 7] = [
+/// Tokens whose ids parsers look for: the tags' names, and those that a quoted marker is written in.
+const KNOWN: [Token<'static>; 13] = [
     (39_964, "think"),
     (12_092, "response"),
     (25_385, "tools"),
@@ -128,20 +128,36 @@ const NAMES: [Token<'static>; 7] = [
     (47_185, "argument"),
     (5_534, "json"),
     (2_778, "message"),
+    (27, "<"),
+    (91, "|"),
+    (29, ">"),
+    (4_454, "open"),
+    (10_794, "close"),
+    (40_433, "sep"),
 ];
+
+/// The characters of a token are of one class. The first part is how many there may be.
+fn class(c: char) -> (usize, bool) {
+    match c {
+        '<' | '|' | '>' => (1, false),
+        _ if c.is_alphabetic() => (8, false),
+        _ if c.is_ascii_digit() => (3, true),
+        _ if c.is_whitespace() => (16, false),
+        _ => (3, false),
+    }
+}
 
 /// Text in what resembles tokens.
 fn words<'a>(mut text: &'a str, tokens: &mut Vec<Token<'a>>) {
     while !text.is_empty() {
-        let blank = usize::from(text.starts_with(' '));
-        let class = |c: char| (c.is_alphabetic() && c != '_', c.is_ascii_digit(), c.is_whitespace());
+        let blank = usize::from(text.starts_with(' ') && text[1..].starts_with(char::is_alphabetic));
         let first = text[blank..].chars().next().map(class);
-        let most = if first.is_some_and(|(letter, ..)| letter) { 8 } else { 3 };
+        let most = first.map_or(1, |(most, _)| most);
         let mut run = text[blank..].char_indices().skip(1);
         let end = run.find(|&(at, c)| at >= most || Some(class(c)) != first).map_or(text.len(), |(at, _)| blank + at);
         let token;
         (token, text) = text.split_at(end);
-        let known = NAMES.iter().find(|(_, name)| *name == token);
+        let known = KNOWN.iter().find(|(_, known)| *known == token);
         let hash = token.bytes().fold(7, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
         tokens.push(known.copied().unwrap_or((1_000 + hash % 4_000, token)));
     }
