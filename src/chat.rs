@@ -427,7 +427,8 @@ impl Frames {
 
     /// The frames of the choice with this index. Frames of several choices may interleave.
     pub fn choice(&self, index: usize) -> Choice {
-        Choice { frames: self.clone(), index, phase: Phase::New, usage: None }
+        let head = [&self.head[..], format!("{{\"index\":{index},\"delta\":").as_bytes()].concat().into();
+        Choice { head, phase: Phase::New, usage: None }
     }
 
     /// The frame that `stream_options.include_usage` asks for, with the usage of the request and no choices.
@@ -458,8 +459,8 @@ impl Frames {
 /// from a second think channel, goes out without another.)
 #[derive(Debug)]
 pub struct Choice {
-    frames: Frames,
-    index: usize,
+    /// A frame up to its delta: the same bytes in every frame.
+    head: Bytes,
     phase: Phase,
     usage: Option<Usage>,
 }
@@ -541,15 +542,19 @@ impl Choice {
         usage: Option<&Usage>,
         out: &mut BytesMut,
     ) {
-        out.put_slice(&self.frames.head);
-        let choice = Object((
-            ("index", self.index),
-            ("delta", delta),
-            logprobs.map(|logprobs| ("logprobs", logprobs)),
-            ("finish_reason", reason),
-            usage.map(|usage| ("usage", usage)),
-        ));
-        json(out, &choice);
+        out.put_slice(&self.head);
+        json(out, &delta);
+        if let Some(logprobs) = logprobs {
+            out.put_slice(b",\"logprobs\":");
+            out.put_slice(logprobs.get().as_bytes());
+        }
+        out.put_slice(b",\"finish_reason\":");
+        json(out, &reason);
+        if let Some(usage) = usage {
+            out.put_slice(b",\"usage\":");
+            json(out, usage);
+        }
+        out.put_slice(b"}");
         Frames::tail(self.usage.as_ref(), out);
     }
 }
