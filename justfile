@@ -21,7 +21,7 @@ fuzz seconds="60" *targets:
 
 # Lines that the library's tests reach.
 coverage *options:
-    fuzz/coverage {{ options }}
+    fuzz/cover {{ options }}
 
 # The public parsers beside this one, on the corpora.
 compare:

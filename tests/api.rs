@@ -1,0 +1,90 @@
+//! What the public API says beside the events.
+//!
+//! In: prompts, streams whose tokens do not fit their text, values. Out: the channel that is open, diagnostics, names.
+
+use kimi_xtml::{Channel, Code, IdPolicy, Marker, Parser, Request, ValueKind, opened_by_prompt, opened_by_prompt_ids};
+
+const OPEN: u32 = 163_587;
+const CLOSE: u32 = 163_588;
+const SEP: u32 = 163_589;
+const THINK: u32 = 39_964;
+const RESPONSE: u32 = 12_092;
+
+#[test]
+fn the_last_tag_of_a_prompt_says_what_is_open() {
+    for (prompt, opened) in [
+        ("<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>", Some(Channel::Think)),
+        ("<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b", Some(Channel::Response)),
+        ("<|open|> response\n<|sep|>", Some(Channel::Response)),
+        ("<|open|>tools<|sep|>", None),
+        ("<|open|>think<|sep|>a<|close|>", None),
+        ("<|open|>think<|sep|>a<|end_of_msg|>", None),
+        ("<|open|>think", None),
+        ("think<|sep|>", None),
+    ] {
+        assert_eq!(opened_by_prompt(prompt), opened, "{prompt}");
+    }
+}
+
+#[test]
+fn the_last_tag_of_a_prompt_s_ids_says_what_is_open() {
+    for (ids, opened) in [
+        (&[OPEN, 1, SEP, OPEN, THINK, SEP][..], Some(Channel::Think)),
+        (&[OPEN, THINK, SEP, 1, CLOSE, THINK, SEP, OPEN, RESPONSE, SEP, 2], Some(Channel::Response)),
+        (&[OPEN, RESPONSE, 1, SEP], None),
+        (&[OPEN, THINK, SEP, 1, CLOSE], None),
+        (&[OPEN, THINK, SEP, 163_586], None),
+        (&[OPEN, THINK, SEP, 163_585], None),
+        (&[OPEN, THINK], None),
+        (&[THINK, SEP], None),
+    ] {
+        assert_eq!(opened_by_prompt_ids(ids), opened, "{ids:?}");
+    }
+}
+
+/// A control token whose text never comes is told of, unless it ends the message, which it does without text.
+#[test]
+fn ids_without_text() {
+    let noted = |last: u32| {
+        let mut parser = Parser::new(Request::new().opened(Channel::Response));
+        let mut events = Vec::new();
+        parser.push_with_ids("so", &[1, last], &mut events).unwrap();
+        parser.finish("stop", &mut events).unwrap();
+        parser.report().diagnostics.iter().map(|noted| (noted.code, noted.count, noted.first)).collect::<Vec<_>>()
+    };
+    assert_eq!(noted(CLOSE), [(Code::UnclosedResponse, 1, 2), (Code::IdWithoutText, 1, 2)]);
+    for end in [Marker::EndOfMsg, Marker::Eos] {
+        assert_eq!(noted(end.id()), [(Code::UnclosedResponse, 1, 2)]);
+    }
+}
+
+#[test]
+fn a_parser_knows_before_any_input_what_is_open() {
+    assert_eq!(Parser::new(Request::new().opened(Channel::Tools)).channel(), Some(Channel::Tools));
+    assert_eq!(Parser::new(Request::new()).channel(), None);
+}
+
+#[test]
+fn codes_and_kinds_have_names() {
+    let mut names: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
+    assert_eq!(names[0], "unclosed-think");
+    assert!(
+        names
+            .iter()
+            .all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'))
+    );
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), Code::ALL.len());
+
+    for name in ["string", "number", "boolean", "null", "object", "array", "unknown"] {
+        assert_eq!(ValueKind::from_type(Some(name)).name(), name);
+    }
+    assert_eq!(ValueKind::Block.name(), "block");
+}
+
+#[test]
+fn policies_show_what_they_are() {
+    let shown = [IdPolicy::random(), IdPolicy::numbered(3), IdPolicy::with(|name, _| name.into())];
+    assert_eq!(format!("{shown:?}"), "[IdPolicy::random(), IdPolicy::numbered(3), IdPolicy::with(..)]");
+}
