@@ -249,6 +249,7 @@ fn arguments_come_back_in_the_parsers_spelling() {
 fn headers_as_long_as_the_parser_reads_come_back() {
     let name_of = |len: usize| Parts { calls: vec![("n".repeat(len), r#"{"a":1}"#.into())], ..Parts::default() };
     let longest = (1..20_000).rfind(|&len| render(&name_of(len).message(), None).is_ok()).unwrap();
+    assert_eq!("<|open|>call tool=\"\" index=\"1\"".len() + longest, 16 << 10);
     let key_of =
         |len: usize| Parts { calls: vec![("f".into(), format!(r#"{{"{}":1}}"#, "k".repeat(len)))], ..Parts::default() };
     // A longer key goes into a json block.
