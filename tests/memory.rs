@@ -123,6 +123,14 @@ fn i8_memory_of_a_parser() {
     assert_eq!(none.count_total, 0);
 }
 
+#[test]
+fn i8_memory_of_tokens_without_text() {
+    for opener in OPENERS {
+        let (all, _) = allocated(&spell(opener), &[Push::Token(1_000, "")], 100_000);
+        assert!(all.bytes_max <= 4_096, "{opener}: {} bytes", all.bytes_max);
+    }
+}
+
 /// A parser that was used once for such a stream needs nothing for the next.
 #[test]
 fn i8_memory_is_kept_by_reset() {

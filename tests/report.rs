@@ -84,6 +84,24 @@ fn each_kind_of_byte_and_token_is_counted() {
     assert_eq!(twelve, Some(Some(24..26)));
 }
 
+/// Tokens whose text is cut between two events belong to both.
+#[test]
+fn events_share_the_tokens_of_their_text() {
+    let mut parser = Parser::new(Request::new().opened(Channel::Response));
+    let mut events = Vec::new();
+    // The ids come first, and what they begin turns out to be no tag.
+    parser.push_with_ids("<|open|>to", &[163_587, 1, 2], &mut events).unwrap();
+    parser.push_with_ids("xx", &[], &mut events).unwrap();
+    parser.push_with_ids("y", &[3], &mut events).unwrap();
+    parser.finish("stop", &mut events).unwrap();
+    let of = |text: &str| {
+        let found = events.iter().find(|(event, _)| *event == OwnedEvent::Content(text.into()));
+        found.and_then(|(_, span)| span.tokens.clone()).unwrap()
+    };
+    assert_eq!([of("<|open|>to"), of("xx"), of("y")], [0..3, 1..3, 3..4]);
+    assert_eq!(parser.report().tokens.map(|tokens| (tokens.input, tokens.content)), Some((4, 4)));
+}
+
 /// A token that came without text counts as markup in the end; a control token whose text never came is told of.
 #[test]
 fn tokens_that_never_had_a_text_are_markup() {
