@@ -102,6 +102,24 @@ fn events_share_the_tokens_of_their_text() {
     assert_eq!(parser.report().tokens.map(|tokens| (tokens.input, tokens.content)), Some((4, 4)));
 }
 
+/// Text that might have become a marker counts where it ends, though it came before.
+#[test]
+fn held_beginnings_of_markers_keep_their_tokens() {
+    let mut parser = Parser::new(Request::new().opened(Channel::Response));
+    let mut texts = Vec::new();
+    let mut sink = |event: Event<'_>, span: Span| {
+        if let Event::Content(text) = event {
+            texts.push((text.to_owned(), span.tokens.unwrap()));
+        }
+    };
+    for (text, ids) in [("a<", &[1, 2][..]), ("b", &[3]), ("c", &[4])] {
+        parser.push_with_ids(text, ids, &mut sink).unwrap();
+    }
+    parser.finish("stop", &mut sink).unwrap();
+    let expected = [("a", 0..2), ("<", 2..3), ("b", 3..3), ("c", 3..4)];
+    assert_eq!(texts, expected.map(|(text, tokens)| (text.to_owned(), tokens)));
+}
+
 /// A token that came without text counts as markup in the end; a control token whose text never came is told of.
 #[test]
 fn tokens_that_never_had_a_text_are_markup() {
