@@ -317,6 +317,20 @@ fn a_call_that_is_cut_is_never_complete() {
     }
 }
 
+/// A value that is no part of its call is dropped; where it is cut, it may have hidden what belongs to the call.
+#[test]
+fn a_dropped_value_that_is_cut_leaves_its_call_incomplete() {
+    let call = |rest: &str| {
+        let text = format!("{{tools}}{{call tool=\"ls\"}}{{argument key=\"k\"}}v{{/argument}}{{json}}x{rest}");
+        let (message, reason, _) = of_text(tools(), &spell(&text));
+        assert_eq!(reason == "tool_calls", message.tool_calls[0].complete);
+        (message.tool_calls[0].complete, message.tool_calls[0].arguments.clone())
+    };
+    assert_eq!(call("{/message}$"), (false, r#"{"k":"v""#.into()));
+    assert_eq!(call("{/json}{/message}$"), (true, r#"{"k":"v"}"#.into()));
+    assert_eq!(call("{/json}{argument key=\"l\"}w{/argument}{/call}"), (true, r#"{"k":"v","l":"w"}"#.into()));
+}
+
 /// A block goes out as it is: only `complete` tells that it was cut, and it may be no JSON.
 #[test]
 fn a_block_is_only_as_whole_as_its_flag_says() {
