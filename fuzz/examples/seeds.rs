@@ -77,7 +77,7 @@ const RECORDED: [(&str, u8, &[u8]); 7] = [
 ];
 
 /// Values: JSON, and what is nearly.
-const JSON: [(&str, &[u8]); 16] = [
+const JSON: [(&str, &[u8]); 17] = [
     ("escapes", br#"["\u12aF\ud800\"\\\/\b\f\n\r\t"]"#),
     ("no-escape", br#""\x""#),
     ("no-hex", br#""\u12g4""#),
@@ -92,6 +92,7 @@ const JSON: [(&str, &[u8]); 16] = [
     ("members", br#"{"a":{},"b":[[]],"c":{"d":1}}"#),
     ("no-member", br#"{"a":1,}"#),
     ("no-key", b"{1:1}"),
+    ("no-list", b"1,2"),
     ("no-item", b"[1,]"),
     ("brackets", b"[}"),
 ];
