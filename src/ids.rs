@@ -98,6 +98,11 @@ impl Ids {
         self.numbers.pop_front()
     }
 
+    /// Whether an `[EOS]` came whose text did not.
+    pub(crate) fn ends(&self) -> bool {
+        self.coming.iter().any(|(marker, _)| *marker == Marker::Eos)
+    }
+
     /// How many ids there are before the next control token whose text has not come.
     pub(crate) fn before_next(&self) -> u64 {
         self.numbers.front().copied().unwrap_or(self.count)

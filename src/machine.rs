@@ -38,7 +38,7 @@ impl Machine {
         match self.request.opened {
             Some(Channel::Tools) if !self.between => {
                 out.diagnose(Code::ToolsWithheld);
-                (self.state, self.withheld, self.opened) = (State::Tools, true, true);
+                (self.state, self.withheld, self.opened, self.fresh) = (State::Tools, true, true, true);
             }
             Some(channel) => self.enter(channel, "", out),
             None => {}

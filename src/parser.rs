@@ -174,6 +174,8 @@ impl Parser {
         self.begin(Source::Ids, sink)?;
         let Parser { scanner, ids: coming, reader, machine, ledger, .. } = self;
         coming.receive(ledger.receive_tokens(ids.len()), ids);
+        // No spelling makes `[EOS]` a marker: where its id came, the last that is spelled is the one.
+        let end_of_text = if coming.ends() { text.rsplit_once(Marker::Eos.spelling()) } else { None };
         let mut end = ledger.received() - scanner.prefix().len() as u64;
         ledger.receive(text);
         ledger.examined += text.len() as u64;
@@ -188,15 +190,14 @@ impl Parser {
             let origin = if number.is_some() { Origin::Known } else { Origin::Quoted };
             reader.piece(piece, origin, machine, out);
         };
-        // No spelling makes `[EOS]` a marker: its id tells that the text ends in one.
-        match text.strip_suffix(Marker::Eos.spelling()) {
-            Some(before) if ids.contains(&Marker::Eos.id()) => {
-                scanner.scan(before, &mut take);
-                scanner.flush(&mut take);
-                take(Piece::Marker(Marker::Eos));
-            }
-            _ => scanner.scan(text, take),
+        let mut rest = text;
+        if let Some((before, behind)) = end_of_text {
+            scanner.scan(before, &mut take);
+            scanner.flush(&mut take);
+            take(Piece::Marker(Marker::Eos));
+            rest = behind;
         }
+        scanner.scan(rest, take);
         Ok(())
     }
 

@@ -352,6 +352,13 @@ fn eos_ends_the_message_by_its_id() {
     assert_eq!((content.as_str(), bytes.markup), ("so", 0));
     let (content, _) = parse(&[("so [EOS]", &[1, 58, 85_521, 60]), (" it", &[2])]);
     assert_eq!(content, "so [EOS] it");
+    // Its id runs ahead of it; text comes behind it; another one is quoted.
+    let (content, bytes) = parse(&[("so", &[1, 163_585]), ("[EOS]", &[])]);
+    assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 0));
+    let (content, bytes) = parse(&[("so[EOS] x", &[1, 163_585, 2])]);
+    assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 2));
+    let (content, bytes) = parse(&[("so [EOS][EOS]", &[1, 58, 85_521, 60, 163_585])]);
+    assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so [EOS]", 5, 0));
 }
 
 /// A tools section that the prompt opened, while tools are off, is withheld as one that the output opens.
@@ -366,4 +373,8 @@ fn an_opened_tools_section_is_withheld_while_tools_are_off() {
         OwnedEvent::Content("b".into()),
     ];
     assert!(events.iter().map(|(event, _)| event).eq(&expected), "{}", show(&events));
+    // The opener of what was just opened is no second section.
+    let events = kimi_xtml::parse("<|open|>tools<|sep|>a", Request::new().opened(Channel::Tools));
+    let withheld = events.iter().filter(|(event, _)| *event == OwnedEvent::Diagnostic(Code::ToolsWithheld));
+    assert_eq!(withheld.count(), 1, "{}", show(&events));
 }

@@ -683,8 +683,8 @@ impl<'a> Twin<'a> {
         self.diagnose(Code::ToolsWithheld, start);
         self.begun = true;
         self.muted += 1;
-        if let Some(tag) = opener.filter(|tag| tag.what == Open(Tools)) {
-            self.take(tag);
+        if opener.is_none_or(|tag| tag.what == Open(Tools)) {
+            opener.into_iter().for_each(|tag| self.take(tag));
             self.repeated(Tools);
         }
         self.tools();
