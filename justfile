@@ -11,8 +11,9 @@ test:
 # Format, lints, documentation.
 lint:
     cargo fmt --all --check
-    cargo fmt --manifest-path fuzz/Cargo.toml --check
+    for apart in benches compare fuzz; do cargo fmt --manifest-path $apart/Cargo.toml --check || exit; done
     cargo clippy --workspace --all-targets --locked -- -D warnings
+    cargo clippy --manifest-path benches/Cargo.toml --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 # Each fuzz target for so many seconds, or those that are named.
@@ -26,3 +27,15 @@ coverage *options:
 # The public parsers beside this one, on the corpora.
 compare:
     compare/run small
+
+# Time and heap beside the public parsers, on a quiet machine; writes BENCHMARKS.md.
+speed:
+    compare/run speed
+
+# Instructions a delta beside the recorded ones.
+guard *options:
+    benches/guard {{ options }}
+
+# Faults put into the library, which its tests must see: hours.
+mutants *options:
+    cargo mutants {{ options }}
