@@ -136,7 +136,7 @@ fn i8_memory_of_tokens_without_text() {
 fn i8_memory_is_kept_by_reset() {
     let message = spell(
         "why{/think}{response}so{/response}{tools}{call tool=\"f\"}{argument key=\"k\"}a\"b{/argument}\
-         {argument key=\"l\" type=\"number\"}12{/argument}{/call}{/tools}{/message}$",
+         {argument key=\"l\" type=\"number\"}12{/argument}{argument key=\"m\" type=\"array\"}[]{/argument}{/call}{/tools}{/message}$",
     );
     let mut parser = Parser::new(request());
     let mut parse = |request: Request| {

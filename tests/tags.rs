@@ -3,7 +3,7 @@
 //! In: text, pushed whole and in every pair of chunks. Checked: what it is, and how often lexing looked at it. A text in braces
 //! is a tag, as `spell` says.
 
-use kimi_xtml::{Channel, Chat, IdPolicy, Message, Parser, Report, Request};
+use kimi_xtml::{Channel, Chat, Code, Event, IdPolicy, Message, Parser, Report, Request, Span};
 
 mod support;
 
@@ -53,6 +53,16 @@ fn the_right_thing_follows() {
     assert_eq!(content("a{tools}|b"), spell("a{tools}|b"));
     let (message, report) = parse([spell("a{/response}|").as_str()]);
     assert_eq!((message.content.as_str(), report.bytes.dropped), ("a", 7));
+}
+
+/// Quoted, a separator is text like any other, also where a channel was just opened.
+#[test]
+fn a_quoted_separator_is_text() {
+    let mut parser = Parser::new(request().opened(Channel::Tools));
+    let mut ignored = |_: Event<'_>, _: Span| {};
+    parser.push_text("<|sep|>", &mut ignored).unwrap();
+    let told: Vec<Code> = parser.report().diagnostics.iter().map(|noted| noted.code).collect();
+    assert_eq!(told, [Code::TextInTools]);
 }
 
 /// A call's opener as long as no tag can be settles the close before it, and is text itself, however it comes.
