@@ -258,7 +258,6 @@ impl Call {
             && match (cause, self.form) {
                 (Cause::Finish, _) => false,
                 (Cause::Closed, Form::Empty) => true,
-                (_, Form::Empty) => false,
                 _ => self.closed,
             };
         let json = match self.form {

@@ -107,7 +107,7 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             match begun.tag.tag() {
-                Some(tag) if begun.origin != Origin::Quoted || machine.repeats(tag) => {
+                Some(tag) => {
                     let bare = marker != Marker::Sep;
                     if !bare {
                         self.held.push_str(spelling);

@@ -74,8 +74,6 @@ pub(crate) struct Ledger {
     decided: u64,
     /// `decided` as an offset of the input; it lags where U+FFFD stands for fewer than its three bytes.
     at: u64,
-    /// By how much what was received is longer than the input, for the same reason.
-    replaced: u64,
     /// Where such a U+FFFD ends in the text, and by how much it is too long.
     excess: VecDeque<(u64, u64)>,
     /// Where each undecided run of tokens ends, in text and in tokens.
@@ -108,11 +106,11 @@ impl Ledger {
 
     /// A U+FFFD came in for `raw` bytes.
     pub(crate) fn receive_replacement(&mut self, raw: usize) {
-        self.note(Code::InvalidUtf8, self.received - self.replaced);
+        // Only the first is told of, and before it nothing was replaced.
+        self.note(Code::InvalidUtf8, self.received);
         self.received += 3;
         if raw < 3 {
             let excess = 3 - raw as u64;
-            self.replaced += excess;
             self.excess.push_back((self.received, excess));
         }
     }
