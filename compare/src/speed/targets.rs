@@ -23,7 +23,7 @@ pub(crate) fn targets(results: &Results, heap: Option<&Heap>) -> Vec<Target> {
         results.rows.iter().find(|row| (&*row.shape, &*row.input, &*row.sink) == (shape, input, sink))
     };
     let delta = |shape: &str, sink| row(shape, "4 B", sink).map_or(f64::NAN, |row| row.per_delta);
-    let speed = |shape: &str, input, sink| row(shape, input, sink).map_or(f64::NAN, |row| row.gigabytes);
+    let speed = |shape: &str, input: &str, sink: &str| row(shape, input, sink).map_or(f64::NAN, |row| row.gigabytes);
     let mut most = |wanted: &str, limit: f64, unit: &str, of: &[(&str, f64)]| {
         targets.push(at_most(wanted, limit, unit, of.iter().map(|&(name, value)| (name.to_owned(), value))));
     };
@@ -42,7 +42,8 @@ pub(crate) fn targets(results: &Results, heap: Option<&Heap>) -> Vec<Target> {
     least("reasoning and content, 1 KB deltas: at least 8 GB/s", 8.0, "GB/s", &TEXTS.map(|shape| (shape, kilo(shape))));
     for by in ["serde_json", "json-escape-simd"] {
         let floor = format!("JSON escaping ({by})");
-        let strings = ["prose", "code"].map(|shape| (shape, 100.0 * kilo(shape) / speed(shape, "1 KB", &floor)));
+        let share = |shape| 100.0 * kilo(shape) / speed(shape, "1 KB", &floor);
+        let strings = ["prose", "code"].map(|shape| (shape, share(shape)));
         least(&format!("string arguments, 1 KB deltas: at least 80 % of escaping by {by}"), 80.0, "%", &strings);
     }
     least("objects, 1 KB deltas: at least 1 GB/s", 1.0, "GB/s", &[("object", kilo("object"))]);
