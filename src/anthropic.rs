@@ -94,8 +94,8 @@ impl Messages {
         out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
     }
 
-    /// The whole message, as a request without a stream gets it. Arguments that are no JSON, of a call that is not
-    /// complete, are a string.
+    /// The whole message, as a request without a stream gets it. The arguments of a call that is not complete, or that are
+    /// no JSON, are a string.
     pub fn message(
         &self,
         message: &Message,
@@ -221,8 +221,10 @@ impl Serialize for Blocks<'_> {
         for call in tool_calls {
             let head = (("type", "tool_use"), ("id", &call.id), ("name", &call.name));
             match serde_json::from_str::<&RawValue>(&call.arguments) {
-                Ok(input) => blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", input))))?,
-                Err(_) => blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", &call.arguments))))?,
+                Ok(input) if call.complete => {
+                    blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", input))))?;
+                }
+                _ => blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", &call.arguments))))?,
             }
         }
         blocks.end()

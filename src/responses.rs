@@ -93,7 +93,7 @@ impl Responses {
 
     /// The last events: the open item is finished, the response completed, or incomplete.
     pub fn end(mut self, reason: &str, usage: &Usage, out: &mut BytesMut) {
-        self.finish(out);
+        self.finish(true, out);
         let (status, details) = status(reason);
         let response = self.response(status, details, Some(usage));
         let kind = if status == "completed" { "response.completed" } else { "response.incomplete" };
@@ -102,7 +102,7 @@ impl Responses {
 
     /// The last events of a response that the engine broke off: the open item is finished, the response failed.
     pub fn fail(mut self, code: &str, message: &str, usage: &Usage, out: &mut BytesMut) {
-        self.finish(out);
+        self.finish(true, out);
         let mut response = self.response("failed", Value::Null, Some(usage));
         response["error"] = json!({"code": code, "message": message});
         self.event("response.failed", json!({"response": response}), out);
@@ -111,17 +111,18 @@ impl Responses {
     /// The whole response, as a request without a stream gets it.
     pub fn whole(mut self, message: &Message, reason: &str, usage: &Usage) -> Value {
         let mut unsent = BytesMut::new();
-        let texts = [Delta::Reasoning(&message.reasoning), Delta::Content(&message.content)];
-        let texts = texts.into_iter().filter(|delta| !matches!(delta, Delta::Reasoning("") | Delta::Content("")));
-        let calls = (0..).zip(&message.tool_calls).flat_map(|(index, call)| {
-            let start = Delta::CallStart { index, id: &call.id, name: &call.name };
-            [start, Delta::Arguments { index, json: &call.arguments }]
-        });
-        for delta in texts.chain(calls) {
-            self.delta(delta, &mut unsent);
+        for delta in [Delta::Reasoning(&message.reasoning), Delta::Content(&message.content)] {
+            if !matches!(delta, Delta::Reasoning("") | Delta::Content("")) {
+                self.delta(delta, &mut unsent);
+            }
+        }
+        for (index, call) in message.tool_calls.iter().enumerate() {
+            self.delta(Delta::CallStart { index, id: &call.id, name: &call.name }, &mut unsent);
+            self.delta(Delta::Arguments { index, json: &call.arguments }, &mut unsent);
+            self.finish(call.complete, &mut unsent);
             unsent.clear();
         }
-        self.finish(&mut unsent);
+        self.finish(true, &mut unsent);
         let (status, details) = status(reason);
         self.response(status, details, Some(usage))
     }
@@ -146,7 +147,7 @@ impl Responses {
     }
 
     fn add(&mut self, kind: Kind, mut item: Value, out: &mut BytesMut) {
-        self.finish(out);
+        self.finish(true, out);
         let id = format!("{}_{}_{}", kind.prefix(), self.id, self.output.len());
         item["id"] = json!(id);
         self.event("response.output_item.added", json!({"output_index": self.output.len(), "item": item}), out);
@@ -156,8 +157,8 @@ impl Responses {
         }
     }
 
-    /// Finishes the item that is open.
-    fn finish(&mut self, out: &mut BytesMut) {
+    /// Finishes the item that is open; `complete` unless it is a call that is known to be cut.
+    fn finish(&mut self, complete: bool, out: &mut BytesMut) {
         let Some(Item { kind, text, .. }) = self.open.clone() else {
             return;
         };
@@ -169,8 +170,8 @@ impl Responses {
         let Some(Item { added: mut item, .. }) = self.open.take() else {
             return;
         };
-        // The arguments of a call are JSON exactly if it is complete.
-        let whole = kind != Kind::Call || serde_json::from_str::<&RawValue>(&text).is_ok();
+        // In a stream only the arguments tell: they are JSON if the call is complete, and else not, but for a `json` block.
+        let whole = kind != Kind::Call || complete && serde_json::from_str::<&RawValue>(&text).is_ok();
         item["status"] = json!(if whole { "completed" } else { "incomplete" });
         match kind.part(&text) {
             Some(part) => item["content"] = json!([part]),

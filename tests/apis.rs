@@ -233,3 +233,20 @@ fn a_whole_response_is_that_of_the_last_event() {
         }
     }
 }
+
+/// A `json` block that is cut may look whole. In a message that is whole itself the call's flag tells.
+#[test]
+fn a_block_that_is_cut_is_no_whole_call() {
+    let mut parser = Parser::new(Request::new().tools(["ls"]));
+    let mut chat = Chat::new(IdPolicy::numbered(0));
+    parser.push(&spell("{tools}{call tool=\"ls\"}{json}"), &mut chat).unwrap();
+    parser.push("{}", &mut chat).unwrap();
+    parser.finish("length", &mut chat).unwrap();
+    let message = chat.into_message().unwrap();
+    assert_eq!((message.tool_calls[0].complete, &*message.tool_calls[0].arguments), (false, "{}"));
+    let response = responses().whole(&message, "length", &USAGE);
+    assert_eq!(response["output"][0]["status"], "incomplete");
+    let whole = Messages::new("m", "k3").message(&message, "length", None, &USAGE);
+    let whole: Value = serde_json::from_str(whole.get()).unwrap();
+    assert_eq!(whole["content"][0]["input"], "{}");
+}
