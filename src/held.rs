@@ -19,7 +19,20 @@ pub(crate) struct Held {
 impl Held {
     /// Takes text, which is the next to be decided.
     #[inline]
-    pub(crate) fn push(&mut self, mut text: &str, ledger: &mut Ledger) {
+    pub(crate) fn push(&mut self, text: &str, ledger: &mut Ledger) {
+        match self.blocks.last_mut() {
+            // Nearly all text fits into the block that has begun.
+            Some((block, span)) if !block.is_empty() && text.len() <= block.capacity() - block.len() => {
+                span.extend(&ledger.take(text.len(), Kind::Arguments));
+                block.push_str(text);
+                self.len += text.len();
+            }
+            _ => self.fill(text, ledger),
+        }
+    }
+
+    /// Takes text into as many blocks as it needs.
+    fn fill(&mut self, mut text: &str, ledger: &mut Ledger) {
         while !text.is_empty() {
             let room = self.blocks.last().map_or(0, |(block, _)| block.capacity() - block.len());
             let (fits, rest) = text.split_at(text.floor_char_boundary(room));

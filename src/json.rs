@@ -72,100 +72,135 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be. Strings, words and
-    /// digits are read as runs.
+    /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
-        let (mut next, mut rest) = (self.next, bytes);
-        while let Some((&byte, mut behind)) = rest.split_first() {
-            next = match (next, byte) {
-                (Next::String, _) => {
-                    rest = &rest[find_special(rest).unwrap_or(rest.len())..];
-                    let Some((special, more)) = rest.split_first() else { break };
-                    behind = more;
-                    match special {
-                        b'"' if self.key => Next::Colon,
-                        b'"' => Next::Rest,
-                        b'\\' => Next::Escape,
-                        _ => break,
-                    }
-                }
-                (_, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
-                (Next::Rest, b',') if self.within != Within::Nothing => {
-                    behind = skip_blank(behind);
-                    if self.within == Within::Object { Next::Key } else { Next::Value }
-                }
-                (Next::Rest, b'}') if self.within == Within::Object => self.close(),
-                (Next::Rest, b']') if self.within == Within::Array => self.close(),
-                (Next::Colon, b':') => {
-                    behind = skip_blank(behind);
-                    Next::Value
-                }
-                (Next::Key | Next::FirstKey, b'"') => self.string(true),
-                (Next::FirstKey, b'}') => self.close(),
-                (Next::First, b']') => self.close(),
-                (Next::Value | Next::First, _) => match byte {
-                    b'"' => self.string(false),
-                    b'{' => self.open(Within::Object),
-                    b'[' => self.open(Within::Array),
-                    b'-' => Next::Minus,
-                    b'0' => Next::Zero,
-                    b'1'..=b'9' => Next::Digits,
-                    b't' => self.word(b"rue"),
-                    b'f' => self.word(b"alse"),
-                    b'n' => self.word(b"ull"),
-                    _ => break,
-                },
-
-                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => {
-                    let run = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                    behind = &behind[run..];
-                    next
-                }
-                (Next::Minus, b'0') => Next::Zero,
-                (Next::Minus, b'1'..=b'9') => Next::Digits,
-                (Next::Zero | Next::Digits, b'.') => Next::Point,
-                (Next::Point, b'0'..=b'9') => Next::Fraction,
-                (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
-                (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
-                (Next::Exponent | Next::ExponentSign, b'0'..=b'9') => Next::ExponentDigits,
-                // A number has no end of its own: what follows it decides.
-                (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => {
-                    next = Next::Rest;
-                    continue;
-                }
-
-                (Next::Word, _) => {
-                    if let Some(more) = rest.strip_prefix(self.word) {
-                        behind = more;
-                        Next::Rest
-                    } else if let Some(word) = self.word.strip_prefix(rest) {
-                        behind = b"";
-                        self.word(word)
-                    } else {
-                        rest = &rest[rest.iter().zip(self.word).take_while(|(a, b)| a == b).count()..];
-                        break;
-                    }
-                }
-                (Next::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String,
-                (Next::Escape, b'u') => {
-                    self.digits = 4;
-                    Next::Hex
-                }
-                (Next::Hex, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                    self.digits -= 1;
-                    if self.digits == 0 { Next::String } else { Next::Hex }
-                }
-                _ => break,
-            };
-            rest = behind;
+        let mut rest = bytes;
+        while let Some(next) = self.step(&mut rest) {
+            self.next = next;
         }
-        self.next = next;
         bytes.len() - rest.len()
     }
 
-    fn string(&mut self, key: bool) -> Next {
-        self.key = key;
-        Next::String
+    /// Reads a byte, or a run with the colon or comma that mostly follows it. Gives what comes next: nothing at the end, and
+    /// at what can be no JSON.
+    #[inline]
+    fn step(&mut self, rest: &mut &[u8]) -> Option<Next> {
+        let (&byte, behind) = rest.split_first()?;
+        let next = match (self.next, byte) {
+            (Next::String, _) => return self.string(rest),
+            (next, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
+            (Next::Rest, b',') if self.within != Within::Nothing => return Some(self.comma(rest)),
+            (Next::Rest, b'}') if self.within == Within::Object => self.close(),
+            (Next::Rest, b']') if self.within == Within::Array => self.close(),
+            (Next::Colon, b':') => Next::Value,
+            (Next::Key | Next::FirstKey, b'"') => {
+                *rest = behind;
+                self.key = true;
+                return self.string(rest);
+            }
+            (Next::FirstKey, b'}') => self.close(),
+            (Next::First, b']') => self.close(),
+            (Next::Value | Next::First, _) => match byte {
+                b'"' => {
+                    *rest = behind;
+                    self.key = false;
+                    return self.string(rest);
+                }
+                b'{' => self.open(Within::Object),
+                b'[' => self.open(Within::Array),
+                b'-' => Next::Minus,
+                b'0' => Next::Zero,
+                b'1'..=b'9' => return self.digits(Next::Digits, rest),
+                b't' => self.word(b"rue"),
+                b'f' => self.word(b"alse"),
+                b'n' => self.word(b"ull"),
+                _ => return None,
+            },
+
+            (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => return self.digits(self.next, rest),
+            (Next::Minus, b'0') => Next::Zero,
+            (Next::Minus, b'1'..=b'9') => return self.digits(Next::Digits, rest),
+            (Next::Zero | Next::Digits, b'.') => Next::Point,
+            (Next::Point, b'0'..=b'9') => return self.digits(Next::Fraction, rest),
+            (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
+            (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
+            (Next::Exponent | Next::ExponentSign, b'0'..=b'9') => Next::ExponentDigits,
+            // A number has no end of its own: what follows it decides.
+            (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => return Some(Next::Rest),
+
+            (Next::Word, _) => return self.words(rest),
+            (Next::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String,
+            (Next::Escape, b'u') => {
+                self.digits = 4;
+                Next::Hex
+            }
+            (Next::Hex, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                self.digits -= 1;
+                if self.digits == 0 { Next::String } else { Next::Hex }
+            }
+            _ => return None,
+        };
+        *rest = behind;
+        Some(next)
+    }
+
+    /// Reads what is left of a string, and the colon or comma behind it.
+    #[inline]
+    fn string(&mut self, rest: &mut &[u8]) -> Option<Next> {
+        *rest = &rest[find_special(rest).unwrap_or(rest.len())..];
+        let Some((special, behind)) = rest.split_first() else { return Some(Next::String) };
+        match special {
+            b'\\' => {
+                *rest = behind;
+                Some(Next::Escape)
+            }
+            b'"' => {
+                *rest = behind;
+                Some(if !self.key {
+                    self.comma(rest)
+                } else if let Some(behind) = rest.strip_prefix(b":") {
+                    *rest = skip_blank(behind);
+                    Next::Value
+                } else {
+                    Next::Colon
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads digits; `next` if no comma is behind them.
+    #[inline]
+    fn digits(&self, next: Next, rest: &mut &[u8]) -> Option<Next> {
+        let run = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        *rest = &rest[run..];
+        Some(if rest.starts_with(b",") { self.comma(rest) } else { next })
+    }
+
+    /// Reads the comma behind a value, if one is there and may be.
+    #[inline]
+    fn comma(&self, rest: &mut &[u8]) -> Next {
+        match rest.strip_prefix(b",") {
+            Some(behind) if self.within != Within::Nothing => {
+                *rest = skip_blank(behind);
+                if self.within == Within::Object { Next::Key } else { Next::Value }
+            }
+            _ => Next::Rest,
+        }
+    }
+
+    /// Reads what is left of a word.
+    fn words(&mut self, rest: &mut &[u8]) -> Option<Next> {
+        if let Some(behind) = rest.strip_prefix(self.word) {
+            *rest = behind;
+            Some(self.comma(rest))
+        } else if let Some(word) = self.word.strip_prefix(*rest) {
+            *rest = b"";
+            Some(self.word(word))
+        } else {
+            *rest = &rest[rest.iter().zip(self.word).take_while(|(a, b)| a == b).count()..];
+            None
+        }
     }
 
     fn word(&mut self, rest: &'static [u8]) -> Next {

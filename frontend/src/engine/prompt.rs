@@ -74,8 +74,7 @@ mod tests {
             complete: true,
             ..ToolCall::default()
         };
-        let one =
-            Message { text: spelled.into(), reasoning: spelled.into(), calls: vec![call], ..Message::default() };
+        let one = Message { text: spelled.into(), reasoning: spelled.into(), calls: vec![call], ..Message::default() };
         let (mut text, mut none) = (String::new(), String::new());
         assistant(&mut text, &one);
         message(&mut text, "user", spelled);
