@@ -372,7 +372,7 @@ fn python(out: &mut String, engines: &Engines) {
         let cells = shapes.iter().map(|shape| of(shape).and_then(|row| row.per_delta).map_or("–".into(), number));
         let wrong = shapes.iter().filter_map(|shape| Some(format!("{shape}: {}", of(shape)?.wrong.as_ref()?)));
         let (cells, wrong): (Vec<_>, Vec<_>) = (cells.collect(), wrong.collect());
-        let correct = if wrong.is_empty() { "yes".into() } else { wrong.join("; ") };
+        let correct = if wrong.is_empty() { "yes".into() } else { wrong.join("; ").replace('|', "\\|") };
         let _ = writeln!(out, "| {environment} | {parser} | {} | {correct} |", cells.join(" | "));
     }
     out.push('\n');
