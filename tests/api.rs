@@ -1,46 +1,8 @@
 //! What the public API says beside the events.
 //!
-//! In: prompts, streams whose tokens do not fit their text, values. Out: the channel that is open, diagnostics, names.
+//! In: streams whose tokens do not fit their text, values. Out: diagnostics, the channel that is open, names.
 
-use kimi_xtml::{Channel, Code, IdPolicy, Marker, Parser, Request, ValueKind, opened_by_prompt, opened_by_prompt_ids};
-
-const OPEN: u32 = 163_587;
-const CLOSE: u32 = 163_588;
-const SEP: u32 = 163_589;
-const THINK: u32 = 39_964;
-const RESPONSE: u32 = 12_092;
-
-#[test]
-fn the_last_tag_of_a_prompt_says_what_is_open() {
-    for (prompt, opened) in [
-        ("<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>", Some(Channel::Think)),
-        ("<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b", Some(Channel::Response)),
-        ("<|open|> response\n<|sep|>", Some(Channel::Response)),
-        ("<|open|>tools<|sep|>", None),
-        ("<|open|>think<|sep|>a<|close|>", None),
-        ("<|open|>think<|sep|>a<|end_of_msg|>", None),
-        ("<|open|>think", None),
-        ("think<|sep|>", None),
-    ] {
-        assert_eq!(opened_by_prompt(prompt), opened, "{prompt}");
-    }
-}
-
-#[test]
-fn the_last_tag_of_a_prompt_s_ids_says_what_is_open() {
-    for (ids, opened) in [
-        (&[OPEN, 1, SEP, OPEN, THINK, SEP][..], Some(Channel::Think)),
-        (&[OPEN, THINK, SEP, 1, CLOSE, THINK, SEP, OPEN, RESPONSE, SEP, 2], Some(Channel::Response)),
-        (&[OPEN, RESPONSE, 1, SEP], None),
-        (&[OPEN, THINK, SEP, 1, CLOSE], None),
-        (&[OPEN, THINK, SEP, 163_586], None),
-        (&[OPEN, THINK, SEP, 163_585], None),
-        (&[OPEN, THINK], None),
-        (&[THINK, SEP], None),
-    ] {
-        assert_eq!(opened_by_prompt_ids(ids), opened, "{ids:?}");
-    }
-}
+use kimi_xtml::{Channel, Code, IdPolicy, Marker, Parser, Request, ValueKind};
 
 /// A control token whose text never comes is told of, unless it ends the message, which it does without text.
 #[test]
@@ -52,7 +14,7 @@ fn ids_without_text() {
         parser.finish("stop", &mut events).unwrap();
         parser.report().diagnostics.iter().map(|noted| (noted.code, noted.count, noted.first)).collect::<Vec<_>>()
     };
-    assert_eq!(noted(CLOSE), [(Code::UnclosedResponse, 1, 2), (Code::IdWithoutText, 1, 2)]);
+    assert_eq!(noted(Marker::Close.id()), [(Code::UnclosedResponse, 1, 2), (Code::IdWithoutText, 1, 2)]);
     for end in [Marker::EndOfMsg, Marker::Eos] {
         assert_eq!(noted(end.id()), [(Code::UnclosedResponse, 1, 2)]);
     }

@@ -32,7 +32,17 @@ fn the_last_tag_of_the_prompt_is_what_it_left_open() {
     ] {
         assert_eq!(opened_by_prompt(&spell(&format!("{user}{tail}"))), opened, "{tail}");
     }
-    assert_eq!(opened_by_prompt("think"), None);
+    for (prompt, opened) in [
+        ("<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>", Some(Channel::Think)),
+        ("<|open|> response\n<|sep|>", Some(Channel::Response)),
+        ("<|open|>think<|sep|>a<|close|>", None),
+        ("<|open|>think<|sep|>a<|end_of_msg|>", None),
+        ("<|open|>think", None),
+        ("think<|sep|>", None),
+        ("think", None),
+    ] {
+        assert_eq!(opened_by_prompt(prompt), opened, "{prompt}");
+    }
 }
 
 #[test]
@@ -50,6 +60,10 @@ fn the_last_tag_of_the_prompts_ids_is_what_it_left_open() {
         (&[open, RESPONSE, sep, WORD, eos], None),
         (&[open, WORD, sep], None),
         (&[open, THINK, WORD, sep], None),
+        (&[open, RESPONSE, WORD, sep], None),
+        (&[open, THINK, sep, WORD, close], None),
+        (&[open, THINK, sep, end], None),
+        (&[open, THINK, sep, eos], None),
         (&[open, THINK], None),
         (&[THINK, sep], None),
         (&[], None),
