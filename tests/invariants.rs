@@ -1,19 +1,17 @@
 //! The invariants I1 to I5 and I7, each over the recorded streams and over hostile ones.
 //!
-//! In: a stream, in every way to push it. The invariants are those of `src/oracle/invariants.rs`; I6 is in `render.rs`, I8 in `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field
-//! cases. To see one fail, break a line of the source that it watches.
+//! In: a stream, in every way to push it. The invariants are those of `oracle/src/invariants.rs`; I6 is in `render.rs`, I8 in
+//! `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field cases. To see one fail, break a line of the source that it watches.
 
 use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Request, Span, StateError, coalesce};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-#[path = "../src/oracle/invariants.rs"]
-mod invariants;
 mod support;
 
-use invariants::{BLANKS, completes, conserves, nests, no_leak, prompt, same, ways_of_bytes};
-use support::{Push, Random, Run, Stream, Way, config, cut, recorded, requests, run, show, spell, stream, streams};
+use kimi_xtml_oracle::invariants::{BLANKS, completes, conserves, nests, no_leak, prompt, same, ways_of_bytes};
+use support::{Push, Random, Run, Stream, Way, config, cut, recorded, requests, run, show, spell, streams};
 
 /// Every way to push a stream.
 fn ways<'a>(stream: &'a Stream, random: &mut Random) -> Vec<Way<'a>> {

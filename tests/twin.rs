@@ -3,17 +3,15 @@
 //! In: a text or pieces. Out: the events of both, one a line: the span, the event. `-` stands for an empty text.
 
 mod support;
-#[path = "../src/oracle/twin.rs"]
-mod twin;
 
 use expect_test::{Expect, expect};
 use kimi_xtml::{Channel, Marker, OwnedEvent, Parser, Request, Span, Undeclared, coalesce};
+use kimi_xtml_oracle::twin::Piece::{self, Text};
+use kimi_xtml_oracle::twin::{could_be_json, is_json, parse_pieces, parse_text};
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::{config, parts, requests, spell, split_at_marker};
-use twin::Piece::{self, Text};
-use twin::{could_be_json, is_json, parse_pieces, parse_text};
 
 const OPEN: Piece<'_> = Piece::Marker(Marker::Open);
 const CLOSE: Piece<'_> = Piece::Marker(Marker::Close);

@@ -14,7 +14,7 @@ mod sets;
 mod speed;
 mod stream;
 mod tolerate;
-#[path = "../../src/oracle/twin.rs"]
+#[path = "../../oracle/src/twin.rs"]
 #[expect(dead_code, reason = "the harness reads texts, not pieces")]
 mod twin;
 

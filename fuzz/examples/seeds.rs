@@ -5,9 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use kimi_xtml::oracle::{CUT, REPEAT, TOLD, TOOLS};
 use kimi_xtml::{Channel, Chat, Marker, Message, Parser, Request};
 use kimi_xtml_cli::cases::{self, Case};
+use kimi_xtml_oracle::{CUT, REPEAT, TOLD, TOOLS};
 use serde_json::Value;
 
 /// Longer streams are no seeds.

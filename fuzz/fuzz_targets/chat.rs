@@ -1,4 +1,4 @@
-//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml::oracle::chat`] finds a fault.
+//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml_oracle::chat`] finds a fault.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml::oracle::chat(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml_oracle::chat(data));

@@ -1,4 +1,4 @@
-//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml::oracle::chunks`] finds a fault.
+//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml_oracle::chunks`] finds a fault.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml::oracle::chunks(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml_oracle::chunks(data));

@@ -1,4 +1,4 @@
-//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml::oracle::json`] finds a fault.
+//! In: bytes from the fuzzer. Out: a panic where [`kimi_xtml_oracle::json`] finds a fault.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml::oracle::json(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| kimi_xtml_oracle::json(data));

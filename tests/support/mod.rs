@@ -15,10 +15,8 @@ use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use serde::Deserialize;
 
-#[path = "../../src/oracle/stream.rs"]
-pub(crate) mod stream;
-
-pub(crate) use stream::*;
+pub(crate) use kimi_xtml_oracle::stream;
+pub(crate) use kimi_xtml_oracle::stream::*;
 
 /// The same cases on every run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` say otherwise.
 pub(crate) fn config(cases: u32) -> ProptestConfig {

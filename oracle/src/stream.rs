@@ -9,7 +9,7 @@ use std::fmt::Debug;
 use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
 
 /// A value for a failure's message: its beginning.
-pub(crate) fn cut(value: &impl Debug) -> String {
+pub fn cut(value: &impl Debug) -> String {
     let mut text = format!("{value:?}");
     if text.len() > 500 {
         text.truncate(text.floor_char_boundary(500));
@@ -19,7 +19,7 @@ pub(crate) fn cut(value: &impl Debug) -> String {
 }
 
 /// Events, one a line.
-pub(crate) fn show(events: &[(OwnedEvent, Span)]) -> String {
+pub fn show(events: &[(OwnedEvent, Span)]) -> String {
     let line = |(event, span): &(OwnedEvent, Span)| {
         let tokens = span.tokens.as_ref().map_or(String::new(), |tokens| format!(" tokens {tokens:?}"));
         format!("{:?}{tokens} {}\n", span.bytes, cut(event))
@@ -30,11 +30,11 @@ pub(crate) fn show(events: &[(OwnedEvent, Span)]) -> String {
 // ---- chance ------------------------------------------------------------------------------------------------------
 
 /// Numbers from a seed (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// A number from 0 to below `limit`.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,7 +43,7 @@ impl Random {
     }
 
     /// Where the chunks of an input end; some cut finely, some coarsely.
-    pub(crate) fn ends(&mut self, len: usize) -> Vec<usize> {
+    pub fn ends(&mut self, len: usize) -> Vec<usize> {
         let longest = (2 << self.below(8)).max(len / 256);
         let mut ends = Vec::new();
         let mut at = 0;
@@ -56,14 +56,14 @@ impl Random {
 }
 
 /// Chunks of a text, each cut put back to the character that it falls into.
-pub(crate) fn chunks(text: &str, ends: impl IntoIterator<Item = usize>) -> Vec<&str> {
+pub fn chunks(text: &str, ends: impl IntoIterator<Item = usize>) -> Vec<&str> {
     let mut from = 0;
     let mut take = |end| &text[std::mem::replace(&mut from, end)..end];
     ends.into_iter().map(|end| take(text.floor_char_boundary(end))).collect()
 }
 
 /// The characters of a text.
-pub(crate) fn chars(text: &str) -> Vec<&str> {
+pub fn chars(text: &str) -> Vec<&str> {
     chunks(text, text.char_indices().map(|(at, c)| at + c.len_utf8()))
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn chars(text: &str) -> Vec<&str> {
 
 /// One push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Push<'a> {
+pub enum Push<'a> {
     Text(&'a str),
     Bytes(&'a [u8]),
     Quoted(&'a str),
@@ -81,7 +81,7 @@ pub(crate) enum Push<'a> {
 }
 
 impl<'a> Push<'a> {
-    pub(crate) fn to(self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn to(self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
         match self {
             Push::Text(text) => parser.push(text, sink),
             Push::Bytes(bytes) => parser.push_bytes(bytes, sink),
@@ -93,7 +93,7 @@ impl<'a> Push<'a> {
     }
 
     /// What it adds to the input.
-    pub(crate) fn input(self) -> &'a [u8] {
+    pub fn input(self) -> &'a [u8] {
         match self {
             Push::Text(text) | Push::Quoted(text) | Push::WithIds(text, _) => text.as_bytes(),
             Push::Bytes(bytes) => bytes,
@@ -106,7 +106,7 @@ impl<'a> Push<'a> {
     }
 
     /// How many tokens it has.
-    pub(crate) fn tokens(self) -> usize {
+    pub fn tokens(self) -> usize {
         match self {
             Push::Token(..) => 1,
             Push::WithIds(_, ids) => ids.len(),
@@ -117,9 +117,9 @@ impl<'a> Push<'a> {
 
 /// A way to push a stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Way<'a> {
-    pub(crate) name: &'static str,
-    pub(crate) pushes: Vec<Push<'a>>,
+pub struct Way<'a> {
+    pub name: &'static str,
+    pub pushes: Vec<Push<'a>>,
 }
 
 impl<'a> Way<'a> {
@@ -127,32 +127,32 @@ impl<'a> Way<'a> {
         Way { name, pushes: chunks.into_iter().map(Push::Text).collect() }
     }
 
-    pub(crate) fn bytes(name: &'static str, bytes: &'a [u8], ends: impl IntoIterator<Item = usize>) -> Self {
+    pub fn bytes(name: &'static str, bytes: &'a [u8], ends: impl IntoIterator<Item = usize>) -> Self {
         let mut from = 0;
         let mut take = |end| Push::Bytes(&bytes[std::mem::replace(&mut from, end)..end]);
         Way { name, pushes: ends.into_iter().map(&mut take).collect() }
     }
 
-    pub(crate) fn input(&self) -> Vec<u8> {
+    pub fn input(&self) -> Vec<u8> {
         self.pushes.iter().map(|push| push.input()).collect::<Vec<_>>().concat()
     }
 
-    pub(crate) fn tokens(&self) -> usize {
+    pub fn tokens(&self) -> usize {
         self.pushes.iter().map(|push| push.tokens()).sum()
     }
 }
 
 /// What came of a way.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Run {
-    pub(crate) events: Vec<(OwnedEvent, Span)>,
-    pub(crate) report: Report,
-    pub(crate) reason: String,
+pub struct Run {
+    pub events: Vec<(OwnedEvent, Span)>,
+    pub report: Report,
+    pub reason: String,
 }
 
 impl Run {
     /// Without what depends on how the tokens came: their ranges, and how often lexing looked.
-    pub(crate) fn without_tokens(mut self) -> Run {
+    pub fn without_tokens(mut self) -> Run {
         self.events.iter_mut().for_each(|(_, span)| span.tokens = None);
         (self.report.tokens, self.report.examined) = (None, 0);
         self
@@ -160,7 +160,7 @@ impl Run {
 }
 
 /// Pushes all of it, and ends the stream. The events are coalesced.
-pub(crate) fn run(parser: &mut Parser, way: &Way<'_>) -> Run {
+pub fn run(parser: &mut Parser, way: &Way<'_>) -> Run {
     let mut events = Vec::new();
     for push in &way.pushes {
         push.to(parser, &mut events).unwrap();
@@ -173,32 +173,32 @@ pub(crate) fn run(parser: &mut Parser, way: &Way<'_>) -> Run {
 
 /// A request and what was generated for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stream {
-    pub(crate) name: String,
-    pub(crate) request: Request,
-    pub(crate) text: String,
+pub struct Stream {
+    pub name: String,
+    pub request: Request,
+    pub text: String,
     /// The tokens, if they are known.
-    pub(crate) ids: Vec<u32>,
+    pub ids: Vec<u32>,
     /// Where each delta ends, in the text and in the ids.
-    pub(crate) ends: Vec<(usize, usize)>,
+    pub ends: Vec<(usize, usize)>,
 }
 
 /// Texts up to this length are pushed character by character too.
 const FINE: usize = 12_000;
 
 impl Stream {
-    pub(crate) fn new(name: &str, request: Request) -> Self {
+    pub fn new(name: &str, request: Request) -> Self {
         Stream { name: name.into(), request, text: String::new(), ids: Vec::new(), ends: Vec::new() }
     }
 
-    pub(crate) fn delta(&mut self, text: &str, ids: &[u32]) {
+    pub fn delta(&mut self, text: &str, ids: &[u32]) {
         self.text.push_str(text);
         self.ids.extend(ids);
         self.ends.push((self.text.len(), self.ids.len()));
     }
 
     /// As text: all of these mean the same.
-    pub(crate) fn by_text(&self, random: &mut Random) -> Vec<Way<'_>> {
+    pub fn by_text(&self, random: &mut Random) -> Vec<Way<'_>> {
         let (text, bytes) = (self.text.as_str(), self.text.as_bytes());
         let mut ways = vec![
             Way::text("text, whole", vec![text]),
@@ -216,7 +216,7 @@ impl Stream {
     }
 
     /// With its tokens: all of these mean the same. Empty if the tokens are not known.
-    pub(crate) fn by_ids(&self, random: &mut Random) -> Vec<Way<'_>> {
+    pub fn by_ids(&self, random: &mut Random) -> Vec<Way<'_>> {
         if self.ids.is_empty() {
             return Vec::new();
         }
@@ -244,7 +244,7 @@ impl Stream {
     }
 
     /// In ways that change within the stream.
-    pub(crate) fn mixed(&self, random: &mut Random) -> Way<'_> {
+    pub fn mixed(&self, random: &mut Random) -> Way<'_> {
         let mut pushes = Vec::new();
         let mut before = (0, 0);
         for &(text, ids) in &self.ends {
@@ -299,15 +299,15 @@ impl Stream {
 }
 
 /// The way in which each token has its place.
-pub(crate) const TOKENS: &str = "tokens";
+pub const TOKENS: &str = "tokens";
 
 // ---- tokens ------------------------------------------------------------------------------------------------------
 
 /// The markers that text spells.
-pub(crate) const MARKERS: [Marker; 4] = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
+pub const MARKERS: [Marker; 4] = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
 
 /// The text before the first marker that is spelled in `text`, `[EOS]` too, the marker, the text behind it.
-pub(crate) fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
+pub fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
     let markers = MARKERS.into_iter().chain([Marker::Eos]);
     let places = markers.filter_map(|marker| Some((text.find(marker.spelling())?, marker)));
     let (at, marker) = places.min_by_key(|&(at, _)| at)?;
@@ -316,7 +316,7 @@ pub(crate) fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
 
 /// A stream of such parts, one token a delta: real markers are control tokens, quoted ones are spelled as Kimi's
 /// tokenizer does it, other text is cut anywhere.
-pub(crate) fn tokenized(parts: &[(String, bool)], request: Request, seed: u64) -> Stream {
+pub fn tokenized(parts: &[(String, bool)], request: Request, seed: u64) -> Stream {
     let mut tokens = Tokens { stream: Stream::new("generated", request), random: Random(seed) };
     let mut text = String::new();
     for (part, is_quoted) in parts {

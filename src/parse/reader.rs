@@ -12,13 +12,13 @@
 use std::ops::Range;
 
 use crate::event::Sink;
-use crate::header::{self, Attributes};
-use crate::machine::Machine;
 use crate::marker::Marker;
+use crate::parse::header::{self, Attributes};
+use crate::parse::machine::Machine;
+use crate::parse::scan::Piece;
+use crate::parse::table::{Advice, Origin, State, advise, recognised};
+use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 use crate::report::Out;
-use crate::scan::Piece;
-use crate::table::{Advice, Origin, State, advise, recognised};
-use crate::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 
 /// A tag whose end has not come, `at` in the held bytes.
 #[derive(Debug)]

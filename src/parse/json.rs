@@ -3,7 +3,7 @@
 //! In: a value as it arrives. Out: how far it can be JSON (RFC 8259: any number spelling, any `\u` escape, any depth).
 //! Held: a bit for each open bracket.
 
-use crate::escape::find_special;
+use crate::parse::escape::find_special;
 
 /// Words of bits that outlive the stream.
 const KEPT: usize = 8;

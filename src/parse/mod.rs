@@ -3,17 +3,30 @@
 //! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids, reader
 //! and machine hold; this file only leads one to the next.
 
+mod call;
+pub(crate) mod escape;
+mod header;
+mod held;
+mod ids;
+mod json;
+mod machine;
+mod reader;
+mod scan;
+mod table;
+mod tag;
+mod utf8;
+
 use crate::diagnostic::Code;
 use crate::event::{Channel, OwnedEvent, Sink, Span};
-use crate::ids::Ids;
-use crate::machine::Machine;
 use crate::marker::Marker;
-use crate::reader::Reader;
+use crate::parse::ids::Ids;
+use crate::parse::machine::Machine;
+use crate::parse::reader::Reader;
+use crate::parse::scan::{Piece, Scanner};
+use crate::parse::table::Origin;
+use crate::parse::utf8::Decoder;
 use crate::report::{Ledger, Out, Report};
 use crate::request::Request;
-use crate::scan::{Piece, Scanner};
-use crate::table::Origin;
-use crate::utf8::Decoder;
 
 /// The parser was used in a way that its caller must mend. What a model generates never causes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,10 +6,10 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::diagnostic::Code;
-use crate::escape::Escaper;
 use crate::event::{Event, Sink, ValueKind};
-use crate::held::Held;
-use crate::json::Validator;
+use crate::parse::escape::Escaper;
+use crate::parse::held::Held;
+use crate::parse::json::Validator;
 use crate::report::Out;
 
 /// Keys of a call that are compared with later ones.

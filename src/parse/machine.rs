@@ -3,14 +3,14 @@
 //! In: text of what is open, and tags that are real. Out: events. Held: what is open, and how its text goes out.
 //! A tag that does not belong to the innermost open thing ends that thing, and is decided again in what surrounds it.
 
-use crate::call::{Call, Cause};
 use crate::diagnostic::Code;
 use crate::event::{Channel, Event, Sink, ValueKind};
-use crate::header::{self, Attributes};
+use crate::parse::call::{Call, Cause};
+use crate::parse::header::{self, Attributes};
+use crate::parse::table::{Action, State, decide};
+use crate::parse::tag::{Name, Tag};
 use crate::report::Out;
 use crate::request::{Request, Undeclared};
-use crate::table::{Action, State, decide};
-use crate::tag::{Name, Tag};
 
 #[derive(Debug, Default)]
 pub(crate) struct Machine {

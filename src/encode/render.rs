@@ -12,10 +12,10 @@ use memchr::memchr2;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::chat::{Message, ToolCall};
-use crate::escape::Escaper;
 use crate::event::{Channel, ValueKind};
 use crate::marker::Marker;
+use crate::parse::escape::Escaper;
+use crate::{Message, ToolCall};
 
 /// The bytes that the parser reads a header of, its control token counted.
 const MAX_HEADER: usize = 16 << 10;

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 /// What is known of a part of the input.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Piece<'a> {
+pub enum Piece<'a> {
     /// Never structure, whatever it spells.
     Text(&'a str),
     /// A control token.
@@ -27,13 +27,13 @@ pub(crate) enum Piece<'a> {
 }
 
 /// Parses a text: spelled markers count, the follow rule tells structure from quotation.
-pub(crate) fn parse_text(input: &str, request: &Request) -> Vec<(OwnedEvent, Span)> {
+pub fn parse_text(input: &str, request: &Request) -> Vec<(OwnedEvent, Span)> {
     let twin = Twin::new(input, cut(input, 0), false, request);
     twin.message()
 }
 
 /// Parses pieces: the markers are told, nothing is guessed.
-pub(crate) fn parse_pieces(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent, Span)> {
+pub fn parse_pieces(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent, Span)> {
     let mut whole = String::new();
     let mut lexemes: Vec<Lexeme> = Vec::new();
     for piece in pieces {
@@ -1009,12 +1009,12 @@ fn inside_quotes(text: &str) -> String {
 }
 
 /// Whether a text is JSON as RFC 8259 writes it; any depth, any number.
-pub(crate) fn is_json(text: &str) -> bool {
+pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 /// How many bytes of a text are the beginning of something that is JSON.
-pub(crate) fn could_be_json(text: &str) -> usize {
+pub fn could_be_json(text: &str) -> usize {
     let mut ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     ends.push(text.len());
     // What begins with something that can not become JSON can not either, so the ends are in order.
@@ -1023,7 +1023,7 @@ pub(crate) fn could_be_json(text: &str) -> usize {
 }
 
 /// Whether something makes the text JSON: one of these ends, and the brackets that are open then.
-pub(crate) fn becomes_json(text: &str) -> bool {
+pub fn becomes_json(text: &str) -> bool {
     const ENDS: &[&str] = &[
         "", "0", "\"", "n\"", "0\"", "00\"", "000\"", "0000\"", "\"\"", "rue", "ue", "e", "alse", "lse", "se", "ull",
         "ll", "l",

@@ -4,8 +4,8 @@
 //! the tag has come; the reader keeps its bytes.
 
 use crate::event::Channel;
-use crate::header;
 use crate::marker::Marker;
+use crate::parse::header;
 
 /// The names that tags have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

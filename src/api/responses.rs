@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::chat::{Delta, Message, Usage};
+use crate::api::chat::{Delta, Message, Usage};
 
 /// The events of one response.
 ///

@@ -17,17 +17,17 @@ fn lossy(input: &[u8], span: &Span) -> String {
 }
 
 /// The inside of a JSON string.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let json = serde_json::to_string(text).unwrap();
     json[1..json.len() - 1].to_owned()
 }
 
-pub(crate) fn is_json(text: &str) -> bool {
+pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 /// Bytes, pushed whole, singly and in two random ways.
-pub(crate) fn ways_of_bytes<'a>(bytes: &'a [u8], random: &mut Random) -> [Way<'a>; 4] {
+pub fn ways_of_bytes<'a>(bytes: &'a [u8], random: &mut Random) -> [Way<'a>; 4] {
     let single: Vec<usize> = if bytes.len() < 2_000 { (1..=bytes.len()).collect() } else { random.ends(bytes.len()) };
     [
         Way::bytes("bytes, whole", bytes, [bytes.len()]),
@@ -39,7 +39,7 @@ pub(crate) fn ways_of_bytes<'a>(bytes: &'a [u8], random: &mut Random) -> [Way<'a
 
 // ---- I1 ----------------------------------------------------------------------------------------------------------
 
-pub(crate) fn same(stream: &Stream, way: &Way<'_>, got: &Run, expected: &Run) {
+pub fn same(stream: &Stream, way: &Way<'_>, got: &Run, expected: &Run) {
     assert!(
         got == expected,
         "{} {}\n{}\n{}\n{}expected:\n{}{}\n{}",
@@ -70,7 +70,7 @@ fn count(counts: &mut kimi_xtml::Counts, kind: Kind, amount: u64) {
 }
 
 /// The spans follow each other and cover the input; the report counts what they do.
-pub(crate) fn conserves(way: &Way<'_>, run: &Run) {
+pub fn conserves(way: &Way<'_>, run: &Run) {
     let fail = |what: &str| panic!("{what}: {}\n{}\n{}{:?}", way.name, cut(way), show(&run.events), run.report);
     let mut bytes = kimi_xtml::Counts::default();
     let (mut end, mut first, mut token) = (0, 0, 0);
@@ -150,7 +150,7 @@ fn exact_tokens(way: &Way<'_>, run: &Run) {
 // ---- I3 ----------------------------------------------------------------------------------------------------------
 
 /// Text is the text of its span; a value's JSON says the text of its span; a tag is a tag.
-pub(crate) fn no_leak(way: &Way<'_>, run: &Run) {
+pub fn no_leak(way: &Way<'_>, run: &Run) {
     let input = way.input();
     let mut kind = ValueKind::String;
     for (event, span) in &run.events {
@@ -236,7 +236,7 @@ impl Open {
 }
 
 /// Everything is opened and closed in its place, and all is closed at the end.
-pub(crate) fn nests(request: &Request, way: &Way<'_>, run: &Run) {
+pub fn nests(request: &Request, way: &Way<'_>, run: &Run) {
     let mut open = Open::default();
     for (event, _) in &run.events {
         let fits = open.take(&event.as_event(), request);
@@ -249,7 +249,7 @@ pub(crate) fn nests(request: &Request, way: &Way<'_>, run: &Run) {
 // ---- I5 ----------------------------------------------------------------------------------------------------------
 
 /// White space of one run that is looked past, in bytes.
-pub(crate) const BLANKS: usize = 256;
+pub const BLANKS: usize = 256;
 /// What a data context holds at most: a tag, blanks, a tag that has begun.
 const DATA: usize = 1_536;
 /// What is held at most elsewhere: a header, and the beginning of the marker that would end it.
@@ -354,7 +354,7 @@ fn has_begun(text: &str, open: &[&str], close: &[&str]) -> bool {
 
 /// After each push, all of the input but what is held has gone out; what is held is undecided, or the value that is
 /// open and no string.
-pub(crate) fn prompt(stream: &Stream, way: &Way<'_>) {
+pub fn prompt(stream: &Stream, way: &Way<'_>) {
     let mut parser = Parser::new(stream.request.clone());
     let mut open = Open::default();
     let (mut pushed, mut input, mut told) = (0, Vec::new(), false);
@@ -408,7 +408,7 @@ fn partial_character(input: &[u8]) -> usize {
 // ---- I7 ----------------------------------------------------------------------------------------------------------
 
 /// The arguments of a call are JSON exactly when it is complete, unless they came as a block.
-pub(crate) fn completes(way: &Way<'_>, run: &Run) {
+pub fn completes(way: &Way<'_>, run: &Run) {
     let mut arguments = String::new();
     let mut block = false;
     for (event, _) in &run.events {

@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
-use crate::chat::{Delta, Message, Object, Usage, json};
+use crate::api::chat::{Delta, Message, Object, Usage, json};
 
 /// The events of one message.
 ///
