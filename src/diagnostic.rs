@@ -47,6 +47,10 @@ codes! {
     TextOutside = "text-outside",
     /// Text stood in a tools section beside the values; it is dropped.
     TextInTools = "text-in-tools",
+    /// A tag, by token identity, whose name the format does not have; it is dropped, and the text between such tags stays.
+    UnknownTag = "unknown-tag",
+    /// A control token, by its identity, that begins no tag; it is dropped, and the text around it stays.
+    StrayMarker = "stray-marker",
     /// A header inside a tools section could not be read.
     UnreadableHeader = "unreadable-header",
     /// A call without a name; it is dropped.
@@ -64,8 +68,12 @@ codes! {
     MixedForms = "mixed-forms",
     /// A tools section or a call that the request did not ask for, or that stood outside the tools channel.
     ToolsWithheld = "tools-withheld",
+    /// A call stood outside the tools channel and no tools section came before: one opened that was not spelled.
+    ImpliedTools = "implied-tools",
     /// The stream ended inside a tag; what there was of it is dropped.
     CutTag = "cut-tag",
+    /// The stream ended inside a character; its bytes are dropped.
+    CutCharacter = "cut-character",
     /// Something followed the end of the message; it is dropped.
     AfterEnd = "after-end",
     /// Bytes that are no UTF-8 became U+FFFD.
