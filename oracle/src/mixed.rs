@@ -3,13 +3,15 @@
 //! In: segments, each with the kind of input that it comes by. Out: the pieces that the twin reads, and the pushes that
 //! the parser takes, cut in random places. Every random choice comes from a seed.
 
+use std::fmt;
+
 use kimi_xtml::{Marker, Request};
 
 use crate::stream::{Part, Push, Random, Stream, Way, chars, chunks, pieces, tokenized};
 use crate::twin::Piece;
 
 /// A part of a stream that comes by one kind of input.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Segment {
     /// By `push`.
     Text(String),
@@ -29,6 +31,7 @@ pub struct Told {
 }
 
 impl Told {
+    /// The seed chooses the tokens.
     pub fn new(parts: Vec<Part>, seed: u64) -> Self {
         let tokens = tokenized(&parts, Request::new(), seed);
         Told { parts, tokens }
@@ -95,7 +98,7 @@ impl Segment {
 }
 
 /// A request, and a stream whose kind of input changes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mixed {
     pub request: Request,
     segments: Vec<(Segment, Vec<u32>)>,
@@ -113,6 +116,7 @@ impl Mixed {
         Mixed { request, segments: segments.into_iter().map(with_ids).collect() }
     }
 
+    /// As the twin reads it.
     pub fn pieces(&self) -> Vec<Piece<'_>> {
         let mut pieces = Vec::new();
         let mut before = None;
@@ -126,6 +130,7 @@ impl Mixed {
         pieces
     }
 
+    /// As the parser takes it.
     pub fn way(&self, random: &mut Random) -> Way<'_> {
         let mut pushes = Vec::new();
         for (segment, unspelled) in &self.segments {
@@ -136,5 +141,17 @@ impl Mixed {
             pushes.extend(segment.pushes(unspelled, random));
         }
         Way { name: "mixed", pushes }
+    }
+}
+
+impl fmt::Debug for Mixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.request, self.pieces())
+    }
+}
+
+impl fmt::Debug for Segment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.pieces())
     }
 }

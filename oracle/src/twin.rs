@@ -5,6 +5,7 @@
 //! for is looked up. It is written to be read beside the grammar and the follow table, not to be fast, and shares
 //! no code with the machine but the public types.
 
+use std::fmt;
 use std::ops::Range;
 
 use kimi_xtml::{Channel, Code, Marker, OwnedEvent, Request, Span, Undeclared, ValueKind};
@@ -18,7 +19,7 @@ use nom::{IResult, Parser};
 use serde_json::value::RawValue;
 
 /// A part of the input, and what is known of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Piece<'a> {
     /// Never structure, whatever it spells.
     Text(&'a str),
@@ -30,6 +31,18 @@ pub enum Piece<'a> {
     End,
     /// Another kind of input follows: what stands on both sides spells no marker together.
     Turn,
+}
+
+impl fmt::Debug for Piece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Piece::Text(text) => write!(f, "Text({text:?})"),
+            Piece::Marker(marker) => write!(f, "{marker:?}"),
+            Piece::Spelled(bytes) => write!(f, "Spelled(b\"{}\")", bytes.escape_ascii()),
+            Piece::End => f.write_str("End"),
+            Piece::Turn => f.write_str("Turn"),
+        }
+    }
 }
 
 /// Parses a text: spelled markers count, the follow rule tells structure from quotation.
@@ -261,11 +274,10 @@ impl Tag {
         if self.what == Open(Json) { ValueKind::Block } else { ValueKind::from_type(self.attribute("type")) }
     }
 
-    /// The close of what this opens.
-    fn close(&self) -> What {
+    fn name(&self) -> Name {
         match self.what {
-            Open(name) => Close(name),
-            _ => unreachable!("only openers are closed"),
+            Open(name) | Close(name) => name,
+            End => unreachable!("the end has no name"),
         }
     }
 }
@@ -441,6 +453,7 @@ impl Stray {
 }
 
 /// What ended a text.
+#[derive(Clone)]
 enum Stop {
     Tag(Tag),
     Stray(Stray),
@@ -537,7 +550,9 @@ impl<'a> Twin<'a> {
                 Open(Tools) if self.request.engages_tools() => self.open(&tag, Channel::Tools),
                 Open(Tools) => self.withheld_section(Some(&tag)),
                 Open(Call) if self.is_ready() => self.implied_section(&tag),
-                Open(Call | Argument | Json) => self.withheld_element(&tag, OwnedEvent::Content),
+                Open(Call | Argument | Json) => {
+                    self.withheld_element(&tag, OwnedEvent::Content);
+                }
                 Open(Message) | Close(Message) => {
                     self.take(&tag);
                     self.emit_text(OwnedEvent::Markup, tag.range());
@@ -606,13 +621,21 @@ impl<'a> Twin<'a> {
             _ => RESPONSE_WITHOUT_TOOLS,
         };
         let fresh = if self.repeated(name) { None } else { Some(self.at) };
+        // A real tag that a withheld element ended before.
+        let mut next = None;
         loop {
-            let (text, stop) = self.data(place, |tag| match find(table, tag.what) {
-                _ if tag.known => true,
-                Some(follow) => self.follows(tag.end, follow),
-                None => channel == Channel::Response && tag.what == Open(Think) && fresh == Some(tag.start),
-            });
-            self.emit_text(event, text);
+            let stop = match next.take() {
+                Some(tag) => Stop::Tag(tag),
+                None => {
+                    let (text, stop) = self.data(place, |tag| match find(table, tag.what) {
+                        _ if tag.known => true,
+                        Some(follow) => self.follows(tag.end, follow),
+                        None => channel == Channel::Response && tag.what == Open(Think) && fresh == Some(tag.start),
+                    });
+                    self.emit_text(event, text);
+                    stop
+                }
+            };
             let tag = match stop {
                 Stop::Tag(tag) => tag,
                 Stop::Stray(stray) => {
@@ -628,7 +651,7 @@ impl<'a> Twin<'a> {
                 }
                 (_, Open(Tools) | Close(Message) | End) => return self.end(channel, name, Stop::Tag(tag)),
                 (_, Open(Call)) if self.is_ready() => return self.end(channel, name, Stop::Tag(tag)),
-                (_, Open(Call | Argument | Json)) => self.withheld_element(&tag, event),
+                (_, Open(Call | Argument | Json)) => next = self.withheld_element(&tag, event),
                 (_, Open(_)) => self.drop_tag(&tag, Code::MisplacedOpener),
                 (_, Close(_)) => self.drop_tag(&tag, Code::OrphanClose),
             }
@@ -656,20 +679,12 @@ impl<'a> Twin<'a> {
 
     /// Ends a channel: by its own close, before any other tag, or because nothing is left.
     fn end(&mut self, channel: Channel, name: Name, stop: Stop) {
-        let range = match stop {
-            Stop::Tag(tag) if tag.what == Close(name) => {
-                self.take(&tag);
-                tag.range()
-            }
-            stop => {
-                let code = match channel {
-                    Channel::Think => Code::UnclosedThink,
-                    Channel::Response => Code::UnclosedResponse,
-                    Channel::Tools => Code::UnclosedTools,
-                };
-                self.unclosed(&stop, code)
-            }
+        let code = match channel {
+            Channel::Think => Code::UnclosedThink,
+            Channel::Response => Code::UnclosedResponse,
+            Channel::Tools => Code::UnclosedTools,
         };
+        let (range, _) = self.close(name, stop, code);
         self.emit(OwnedEvent::End(channel), range);
     }
 
@@ -699,19 +714,16 @@ impl<'a> Twin<'a> {
         }
     }
 
-    fn call_body(&mut self, call: usize) {
+    /// Gives the tag that ends the call, if that is not its close.
+    fn call_body(&mut self, call: usize) -> Option<Tag> {
         let mut body = Body { number: call, ..Body::default() };
-        let (complete, range) = loop {
+        let (complete, stop) = loop {
             let mut gap = Gap::default();
             let tag = self.between(Place::Call, &mut gap);
             body.lacks_opener |= gap.opener;
-            let Some(tag) = tag else {
-                break (false, self.unclosed(&Stop::Finished, Code::UnclosedCall));
-            };
+            let Some(tag) = tag else { break (false, Stop::Finished) };
             match tag.what {
-                what if self.in_element && ENDS_AN_ELEMENT.contains(&what) => {
-                    break (false, self.unclosed(&Stop::Tag(tag), Code::UnclosedCall));
-                }
+                what if self.in_element && ENDS_AN_ELEMENT.contains(&what) => break (false, Stop::Tag(tag)),
                 Open(Argument | Json) => self.value(&tag, &mut body),
                 Open(Message) => self.drop_tag(&tag, Code::MisplacedOpener),
                 Close(Think | Response) => self.drop_tag(&tag, Code::OrphanClose),
@@ -719,16 +731,13 @@ impl<'a> Twin<'a> {
                     body.lacks_opener |= gap.text;
                     self.drop_tag(&tag, Code::OrphanClose);
                 }
-                Close(Call) => {
-                    self.take(&tag);
-                    break (body.is_sound(), tag.range());
-                }
+                Close(Call) => break (body.is_sound(), Stop::Tag(tag)),
                 Open(Think | Response | Tools | Call) | Close(Tools | Message) | End => {
-                    let complete = !body.is_empty() && body.is_sound();
-                    break (complete, self.unclosed(&Stop::Tag(tag), Code::UnclosedCall));
+                    break (!body.is_empty() && body.is_sound(), Stop::Tag(tag));
                 }
             }
         };
+        let (range, next) = self.close(Call, stop, Code::UnclosedCall);
         let json = match () {
             () if !complete || body.block => "",
             () if body.is_empty() => "{}",
@@ -736,6 +745,7 @@ impl<'a> Twin<'a> {
         };
         let json = json.to_owned();
         self.emit(OwnedEvent::CallEnd { call, json, complete }, range);
+        next
     }
 
     // argument := open(argument) text close(argument)     json := open(json) text close(json)
@@ -811,14 +821,8 @@ impl<'a> Twin<'a> {
             self.arguments(call, format!("\"{}", inside_quotes(text)), range);
         }
 
-        let closed = matches!(&stop, Stop::Tag(tag) if tag.what == opener.close());
-        let range = match stop {
-            Stop::Tag(tag) if closed => {
-                self.take(&tag);
-                tag.range()
-            }
-            stop => self.unclosed(&stop, Code::UnclosedValue),
-        };
+        let closed = matches!(&stop, Stop::Tag(tag) if tag.what == Close(opener.name()));
+        let (range, _) = self.close(opener.name(), stop, Code::UnclosedValue);
         body.unclosed = !closed;
         self.emit(OwnedEvent::ArgumentEnd { call, json: quote, closed }, range);
     }
@@ -842,24 +846,18 @@ impl<'a> Twin<'a> {
         self.announce(opener);
         self.diagnose(Code::MixedForms, opener.start);
         self.muted += 1;
-        body.unclosed = self.raw_value(opener);
+        let stop = self.raw_value(opener);
+        body.unclosed = !matches!(stop, Stop::Tag(tag) if tag.what == Close(opener.name()));
         self.muted -= 1;
         self.drop_range(opener.start..self.at);
     }
 
-    /// A value that gives no events, with its tags. Gives whether it is not closed.
-    fn raw_value(&mut self, opener: &Tag) -> bool {
+    /// A value that gives no events, with its tags. Gives what ended it.
+    fn raw_value(&mut self, opener: &Tag) -> Stop {
         self.take(opener);
-        match self.value_text(opener).1 {
-            Stop::Tag(tag) if tag.what == opener.close() => {
-                self.take(&tag);
-                false
-            }
-            stop => {
-                self.unclosed(&stop, Code::UnclosedValue);
-                true
-            }
-        }
+        let (_, stop) = self.value_text(opener);
+        self.close(opener.name(), stop.clone(), Code::UnclosedValue);
+        stop
     }
 
     fn value_text(&self, opener: &Tag) -> (Range<usize>, Stop) {
@@ -867,11 +865,11 @@ impl<'a> Twin<'a> {
         let table = if opener.what == Open(Json) { BLOCK } else { ARGUMENT };
         self.data(Place::Value, |tag| {
             if tag.known {
-                tag.what == opener.close()
+                tag.what == Close(opener.name())
                     || ENDS_A_VALUE.contains(&tag.what)
                     || self.in_element && ENDS_AN_ELEMENT.contains(&tag.what)
             } else {
-                tag.what == opener.close() && self.is_whole(kind, start..tag.start)
+                tag.what == Close(opener.name()) && self.is_whole(kind, start..tag.start)
                     || find(table, tag.what).is_some_and(|follow| self.follows(tag.end, follow))
             }
         })
@@ -905,21 +903,26 @@ impl<'a> Twin<'a> {
     }
 
     /// A call, argument or block outside the tools channel: parsed as in a call, to find its end.
-    fn withheld_element(&mut self, opener: &Tag, as_text: fn(String) -> OwnedEvent) {
+    /// Gives the tag that ends it, if that is not its close.
+    fn withheld_element(&mut self, opener: &Tag, as_text: fn(String) -> OwnedEvent) -> Option<Tag> {
         self.announce(opener);
         self.diagnose(Code::ToolsWithheld, opener.start);
         self.begun = true;
         self.muted += 1;
         self.in_element = true;
-        if opener.what == Open(Call) {
+        let next = if opener.what == Open(Call) {
             self.take(opener);
-            self.call_body(0);
+            self.call_body(0)
         } else {
-            self.raw_value(opener);
-        }
+            match self.raw_value(opener) {
+                Stop::Tag(tag) if tag.what != Close(opener.name()) => Some(tag),
+                _ => None,
+            }
+        };
         self.in_element = false;
         self.muted -= 1;
         self.withhold(opener.start..self.at, as_text);
+        next
     }
 
     fn withhold(&mut self, range: Range<usize>, as_text: fn(String) -> OwnedEvent) {
@@ -1156,6 +1159,20 @@ impl<'a> Twin<'a> {
         if tag.unseparated && self.muted == 0 && self.announced != Some(tag.start) {
             self.announced = Some(tag.start);
             self.diagnose(Code::MissingSeparator, tag.start);
+        }
+    }
+
+    /// Ends something, by its own close or without it. Gives the range of the end, and the tag that is none of it.
+    fn close(&mut self, name: Name, stop: Stop, unclosed: Code) -> (Range<usize>, Option<Tag>) {
+        match stop {
+            Stop::Tag(tag) if tag.what == Close(name) => {
+                self.take(&tag);
+                (tag.range(), None)
+            }
+            stop => {
+                let range = self.unclosed(&stop, unclosed);
+                (range, if let Stop::Tag(tag) = stop { Some(tag) } else { None })
+            }
         }
     }
 
