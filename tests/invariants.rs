@@ -1,4 +1,4 @@
-//! The invariants I1 to I5 and I7, each over the recorded streams and over hostile ones.
+//! The invariants I1 to I5, I7 and I10, each over the recorded streams and over hostile ones.
 //!
 //! In: a stream, in every way to push it. The invariants are those of `oracle/src/invariants.rs`; I6 is in `render.rs`, I8 in
 //! `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field cases. To see one fail, break a line of the source that it watches.
@@ -10,7 +10,9 @@ use proptest::sample::select;
 
 mod support;
 
-use kimi_xtml_oracle::invariants::{BLANKS, completes, conserves, nests, no_leak, prompt, same, ways_of_bytes};
+use kimi_xtml_oracle::invariants::{
+    BLANKS, completes, conserves, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
+};
 use support::{Push, Random, Run, Stream, Way, bytes, config, cut, recorded, requests, run, show, spell, streams};
 
 /// Every way to push a stream.
@@ -77,21 +79,12 @@ proptest! {
 
     #[test]
     fn i1_split_of_any_bytes(bytes in bytes(), request in requests(), seed: u64) {
-        let text = String::from_utf8_lossy(&bytes);
-        let mut as_text = Vec::new();
-        let mut parser = Parser::new(request.clone());
-        parser.push(&text, &mut as_text).unwrap();
-        parser.finish("stop", &mut as_text).unwrap();
-        let as_text: Vec<_> = coalesce(as_text).into_iter().map(|(event, _)| event).collect();
-
         let mut expected = None;
         for way in ways_of_bytes(&bytes, &mut Random(seed)) {
             let mut run = run(&mut Parser::new(request.clone()), &way);
             run.report.examined = 0;
             let expected = expected.get_or_insert_with(|| run.clone());
             prop_assert!(run == *expected, "{} {}\n{}", way.name, cut(&bytes), show(&run.events));
-            let events: Vec<_> = run.events.iter().map(|(event, _)| event.clone()).collect();
-            prop_assert!(events == as_text, "{} {}\n{}", way.name, cut(&bytes), show(&run.events));
         }
     }
 }
@@ -117,12 +110,7 @@ proptest! {
             let run = run(&mut Parser::new(request.clone()), &way);
             conserves(&way, &run);
             no_leak(&way, &run);
-            let replaced = String::from_utf8_lossy(&bytes).matches('\u{fffd}').count() as u64;
-            let counted = run.report.diagnostics.iter().find(|noted| noted.code == Code::InvalidUtf8);
-            prop_assert_eq!(counted.map_or(0, |noted| noted.count), replaced);
-            if let Some(noted) = counted {
-                prop_assert_eq!(noted.first, std::str::from_utf8(&bytes).unwrap_err().valid_up_to() as u64);
-            }
+            replaces(&bytes, &way, &run);
         }
     }
 }
@@ -303,6 +291,31 @@ proptest! {
     #[test]
     fn i7_arguments_in_a_call(stream in calls(), seed: u64) {
         each_run(&stream, seed, completes);
+    }
+}
+
+// ---- I10 ---------------------------------------------------------------------------------------------------------
+
+fn told(stream: &Stream, seed: u64) {
+    let Some(markers) = stream.markers() else { return };
+    for way in stream.by_ids(&mut Random(seed)) {
+        tells(&stream.request, &markers, &way, &run(&mut Parser::new(stream.request.clone()), &way));
+    }
+}
+
+#[test]
+fn i10_no_control_token_in_text_of_recorded() {
+    let streams = recorded();
+    assert!(streams.iter().filter(|stream| !stream.ids.is_empty() && stream.markers().is_some()).count() >= 100);
+    streams.iter().for_each(|stream| told(stream, 9));
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    #[test]
+    fn i10_no_control_token_in_text(stream in streams(), seed: u64) {
+        told(&stream, seed);
     }
 }
 

@@ -5,6 +5,7 @@
 //! seed.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
 
@@ -273,6 +274,28 @@ impl Stream {
         let texts = chunks(&self.text, self.ends.iter().map(|end| end.0));
         let single = self.ends.iter().enumerate().all(|(at, end)| end.1 == at + 1);
         single.then(|| self.ids.iter().copied().zip(texts).collect())
+    }
+
+    /// The places of its control tokens, if they are known: each token came alone, or all that is spelled is real.
+    pub fn markers(&self) -> Option<Vec<Range<u64>>> {
+        let (mut markers, mut spelled, mut at) = (Vec::new(), Vec::new(), 0);
+        if let Some(tokens) = self.tokens() {
+            for (id, text) in tokens {
+                let end = at + text.len() as u64;
+                markers.extend(Marker::from_id(id).filter(|_| !text.is_empty()).map(|_| at..end));
+                at = end;
+            }
+            return Some(markers);
+        }
+        let mut rest = self.text.as_str();
+        while let Some((before, marker, after)) = split_at_marker(rest) {
+            let start = (self.text.len() - rest.len() + before.len()) as u64;
+            markers.push(start..start + marker.spelling().len() as u64);
+            spelled.push(marker.id());
+            rest = after;
+        }
+        let control = self.ids.iter().filter(|&&id| Marker::from_id(id).is_some());
+        control.eq(&spelled).then_some(markers)
     }
 
     fn with_ids(&self, name: &'static str, ends: impl IntoIterator<Item = (usize, usize)>) -> Way<'_> {

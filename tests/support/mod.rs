@@ -107,7 +107,8 @@ pub(crate) fn lines<T: for<'de> Deserialize<'de>>(file: &Path) -> Vec<T> {
 /// The corpora, and the field cases where they are.
 pub(crate) fn recorded() -> Vec<Stream> {
     let mut files = ["math.jsonl", "tools.jsonl", "malformed.jsonl"].map(corpus).to_vec();
-    files.extend(data().map(|data| data.join("cases/field.jsonl")));
+    let apart = ["cases/field.jsonl", "cases/second/second.jsonl"];
+    files.extend(data().into_iter().flat_map(|data| apart.map(|file| data.join(file))).filter(|file| file.exists()));
     let streams: Vec<Stream> =
         files.iter().flat_map(|file| lines::<Record>(file)).flat_map(|record| record.streams()).collect();
     assert!(streams.len() >= 160);
