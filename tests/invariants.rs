@@ -3,23 +3,26 @@
 //! In: a stream, in every way to push it. The invariants are those of `oracle/src/invariants.rs`; I6 is in `render.rs`, I8 in
 //! `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field cases. To see one fail, break a line of the source that it watches.
 
-use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Request, Span, StateError, coalesce};
-use proptest::collection::vec;
+use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Request, Span, StateError};
 use proptest::prelude::*;
-use proptest::sample::select;
 
 mod support;
 
 use kimi_xtml_oracle::invariants::{
-    BLANKS, completes, conserves, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
+    BLANKS, UNKNOWN, completes, conserves, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
 };
-use support::{Push, Random, Run, Stream, Way, bytes, config, cut, recorded, requests, run, show, spell, streams};
+use kimi_xtml_oracle::twin::could_be_json;
+use support::{
+    HELD, Push, Random, Run, Stream, VALUES, Way, bytes, config, cut, recorded, requests, run, show, spell, streams,
+    tokenized,
+};
 
 /// Every way to push a stream.
 fn ways<'a>(stream: &'a Stream, random: &mut Random) -> Vec<Way<'a>> {
     let mut ways = stream.by_text(random);
     ways.extend(stream.by_ids(random));
     ways.push(stream.mixed(random));
+    ways.push(stream.astray(random));
     ways
 }
 
@@ -215,10 +218,47 @@ fn i5_promptness_of_plain_text() {
     }
 }
 
+/// What is held of tags that are control tokens goes out with the first byte that is too much, and so does a close of a
+/// whole value at once.
+#[test]
+fn i5_promptness_of_control_tokens() {
+    for (opened, begin, filler, most) in [
+        (Channel::Response, "~note", "x", end("~") + UNKNOWN),
+        (Channel::Think, "~note a=\"", "x", end("~") + UNKNOWN),
+        (Channel::Think, "^", "n", end("^") + UNKNOWN),
+        (Channel::Response, "~think ", "n", end("~") + UNKNOWN),
+        (Channel::Response, "~think", " ", end("~think") + BLANKS),
+        (Channel::Response, "~call tool=\"", "x", 16 << 10),
+        (Channel::Think, "~argument key=\"", "x", 16 << 10),
+    ] {
+        let mut parser = Parser::new(Request::new().opened(opened).tools(["f"]));
+        let mut ignored = |_: Event<'_>, _: Span| {};
+        parser.push_text("a", &mut ignored).unwrap();
+        let marker = if begin.starts_with('~') { Marker::Open } else { Marker::Close };
+        parser.push_marker(marker, &mut ignored).unwrap();
+        parser.push_text(&begin[1..], &mut ignored).unwrap();
+        while parser.held().len() < most {
+            let held = parser.held().len();
+            parser.push_text(filler, &mut ignored).unwrap();
+            assert_eq!(parser.held().len(), held + 1, "{begin}");
+        }
+        parser.push_text(filler, &mut ignored).unwrap();
+        assert_eq!(parser.held(), "", "{begin}");
+    }
+    let mut parser = Parser::new(Request::new().tools(["f"]));
+    let mut ignored = |_: Event<'_>, _: Span| {};
+    let value = spell("{tools}{call tool=\"f\"}{argument key=\"k\" type=\"array\"}");
+    parser.push(&(value + "[\"<|\"]" + &spell("{/argument}")), &mut ignored).unwrap();
+    assert_eq!(parser.held(), "");
+}
+
+fn end(text: &str) -> usize {
+    spell(text).len()
+}
+
 /// What is held goes out with the first byte that is too much.
 #[test]
 fn i5_promptness_at_the_limits() {
-    let end = |text: &str| spell(text).len();
     for (beginning, filler, most) in [
         ("{/think}{response}a{/response}", " ", end("{/response}") + BLANKS),
         ("{/think}{response}a{tools}", "\n", end("{tools}") + BLANKS),
@@ -292,6 +332,46 @@ proptest! {
     fn i7_arguments_in_a_call(stream in calls(), seed: u64) {
         each_run(&stream, seed, completes);
     }
+}
+
+/// What cuts a value, short as in [`spell`]: the stream's end, a tag that this cuts, tags.
+const CUTS: [&str; 7] = ["", "{/arg", "{call tool=\"f\"}", "{/call}", "{/tools}", "{/message}", "$"];
+
+/// Every held kind in every cut, by text and by control tokens: of what would close the arguments, or add to them,
+/// nothing goes out.
+#[test]
+fn i7_a_value_that_is_cut_never_parses() {
+    let mut pairs = 0;
+    for (kind, cut) in HELD.iter().flat_map(|kind| CUTS.map(|cut| (kind, cut))) {
+        pairs += 1;
+        for (value, prefix) in VALUES.iter().map(|value| value.replace('!', "|")).map(|value| {
+            let prefix = could_be_json(&value);
+            (value, prefix)
+        }) {
+            let opener = spell(&format!("{{tools}}{{call tool=\"f\"}}{{argument key=\"k\" type=\"{kind}\"}}"));
+            let quoted = value.contains("<|");
+            let parts = [(opener, false), (value.clone(), true), (spell(cut), false)];
+            let stream = tokenized(&parts, Request::new().tools(["f"]), 7);
+            let random = &mut Random(7);
+            // As text these tags are real only before the end.
+            let is_real_as_text = ["", "{/arg", "{/message}", "$"].contains(&cut) && !quoted;
+            let by_text = if is_real_as_text { stream.by_text(random) } else { Vec::new() };
+            for way in stream.by_ids(random).iter().chain(&by_text) {
+                let run = run(&mut Parser::new(stream.request.clone()), way);
+                completes(way, &run);
+                conserves(way, &run);
+                let json = |(event, _): &(OwnedEvent, Span)| match event.as_event().json() {
+                    Some((0, json)) => json.to_owned(),
+                    _ => String::new(),
+                };
+                let arguments: String = run.events.iter().map(json).collect();
+                assert_eq!(arguments, format!("{{\"k\":{}", &value[..prefix]), "{kind} {value} {cut} {}", way.name);
+                let rest = (prefix < value.len()).then(|| OwnedEvent::Dropped(value[prefix..].to_owned()));
+                assert!(rest.is_none_or(|rest| run.events.iter().any(|(event, _)| *event == rest)), "{value} {cut}");
+            }
+        }
+    }
+    assert_eq!(pairs, 42);
 }
 
 // ---- I10 ---------------------------------------------------------------------------------------------------------

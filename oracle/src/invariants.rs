@@ -278,7 +278,7 @@ const DATA: usize = 1_536;
 /// What is held at most elsewhere: a header, and the beginning of the marker that would end it.
 const HEADER: usize = (16 << 10) + 13;
 /// The header of a tag whose name the format does not have.
-const UNKNOWN: usize = 256;
+pub const UNKNOWN: usize = 256;
 
 const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json", "message"];
 /// The names whose openers have attributes.

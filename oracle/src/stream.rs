@@ -269,6 +269,18 @@ impl Stream {
         Way { name: "mixed", pushes }
     }
 
+    /// With ids that belong to other text: ahead of theirs, after it, or more of them than there is.
+    pub fn astray(&self, random: &mut Random) -> Way<'_> {
+        let mut ends = Vec::new();
+        let (mut text, mut ids) = (0, 0);
+        while text < self.text.len() || ids < self.ids.len() {
+            text = self.text.ceil_char_boundary(text + random.below(24));
+            ids = self.ids.len().min(ids + random.below(8));
+            ends.push((text, ids));
+        }
+        self.with_ids("ids, astray", ends)
+    }
+
     /// The tokens with their text, if each came alone.
     pub fn tokens(&self) -> Option<Vec<(u32, &str)>> {
         let texts = chunks(&self.text, self.ends.iter().map(|end| end.0));
