@@ -1,6 +1,6 @@
 //! Tags while they arrive, and what may follow them.
 //!
-//! In: the text behind an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
+//! In: the text after an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
 //! the tag has come; the reader keeps its bytes.
 
 use crate::event::Channel;
@@ -212,7 +212,7 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag for it to be real, behind at most [`BLANKS`] bytes of white space. The end of the stream
+/// What must follow a tag for it to be real, after at most [`BLANKS`] bytes of white space. The end of the stream
 /// always will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
