@@ -207,7 +207,7 @@ impl Reader {
             if begun.tag.marker == Marker::Open {
                 machine.no_opener();
             }
-            if begun.origin == Origin::Known {
+            if begun.origin == Origin::Known && recognises_foreign(machine.state()) {
                 let (marker, header) = text.split_at(begun.tag.marker.spelling().len());
                 machine.stray(marker, out);
                 text = header;
