@@ -13,6 +13,7 @@ mod marker;
 mod parse;
 mod report;
 mod request;
+mod steps;
 
 pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, Messages, Responses, ToolCall, Usage};
 pub use diagnostic::Code;
