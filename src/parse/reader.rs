@@ -77,7 +77,9 @@ impl Reader {
         }
         if let Some(begun) = &mut self.begun {
             begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
-            if begun.may_be_a_tag() {
+            // What is open is known once the pending tag is settled.
+            let foreign = self.pending.is_some() || recognises_foreign(machine.state());
+            if begun.tag.may_be_known() || foreign && begun.may_be_foreign() {
                 self.held.push_str(text);
                 return self.settle(machine, out);
             }
@@ -305,11 +307,6 @@ impl Reader {
 }
 
 impl Begun {
-    /// Whether it can still become a tag.
-    fn may_be_a_tag(&self) -> bool {
-        self.tag.may_be_known() || self.may_be_foreign()
-    }
-
     /// Whether it can become a tag whose name the format does not have: only tokens tell one.
     fn may_be_foreign(&self) -> bool {
         self.origin == Origin::Known && self.tag.may_be_foreign()
