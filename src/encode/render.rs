@@ -94,11 +94,11 @@ fn unreadable(message: &Message, pieces: &[Piece<'_>]) -> Option<usize> {
     let mut header = 0;
     let too_long = pieces.iter().zip(pieces.iter().skip(1)).find_map(|(piece, next)| {
         match piece {
-            Piece::Marker(Marker::Open) => {
-                header = 0;
-                calls += usize::from(next.spelling() == "call");
-            }
             Piece::Marker(Marker::Sep) if header > MAX_HEADER => return Some(calls - 1),
+            Piece::Marker(_) => {
+                header = 0;
+                calls += usize::from(*piece == Piece::Marker(Marker::Open) && next.spelling() == "call");
+            }
             _ => {}
         }
         header += piece.spelling().len();
