@@ -297,7 +297,7 @@ fn pick<'a, const N: usize>(
 ) -> Result<[Option<Value<'a>>; N], EncodeError> {
     match reader.peek() {
         Some(b'{') => Ok(reader.pick(names)?),
-        _ => Err(place.is(Fault::Kind("an object"))),
+        _ => Err(other(reader, place, "an object")),
     }
 }
 
@@ -309,7 +309,7 @@ fn list<'a, T>(
     mut item: impl FnMut(&mut Reader<'a>, usize) -> Result<T, EncodeError>,
 ) -> Result<Vec<T>, EncodeError> {
     if reader.peek() != Some(b'[') {
-        return Err(place.is(Fault::Kind(expected)));
+        return Err(other(reader, place, expected));
     }
     let mut items = Vec::new();
     reader.list(|reader| {
@@ -317,6 +317,14 @@ fn list<'a, T>(
         Ok::<_, EncodeError>(())
     })?;
     Ok(items)
+}
+
+/// The error that the next value is none of what is expected, or is no JSON at all.
+fn other(reader: &mut Reader<'_>, place: Place, expected: &'static str) -> EncodeError {
+    match reader.value() {
+        Ok(_) => place.is(Fault::Kind(expected)),
+        Err(error) => error.into(),
+    }
 }
 
 fn truthy(value: Option<Value<'_>>) -> Option<Value<'_>> {
