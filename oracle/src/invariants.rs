@@ -316,7 +316,7 @@ fn place(parser: &Parser, open: &Open, told: bool, whole: bool) -> Place {
         (None, _) => (NAMES, Vec::new()),
     };
     let (openers, most) = if told || openers == NAMES { (NAMES, HEADER) } else { (openers, DATA) };
-    Place { openers, unknown: told, waiting, most }
+    Place { openers, unknown: told && open.value.is_none(), waiting, most }
 }
 
 /// Whether `held` is nothing but: a tag that waits for what follows, with its blanks and what may become that; or a
