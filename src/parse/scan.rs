@@ -154,8 +154,8 @@ fn find_less(bytes: &[u8]) -> Option<usize> {
 #[inline]
 fn find_byte(byte: u8, word: u64) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
-    let other = word ^ ONES * u64::from(byte);
-    let found = other.wrapping_sub(ONES) & !other & ONES << 7;
+    let other = word ^ (ONES * u64::from(byte));
+    let found = other.wrapping_sub(ONES) & !other & (ONES << 7);
     (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
