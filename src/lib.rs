@@ -10,16 +10,22 @@ mod diagnostic;
 mod encode;
 mod event;
 mod marker;
+mod message;
+mod object;
 mod parse;
 mod report;
 mod request;
 mod steps;
 
-pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, Messages, Responses, ToolCall, Usage};
+pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses, Usage};
 pub use diagnostic::Code;
-pub use encode::{Piece, RenderError, render, render_pieces};
+pub use encode::{
+    Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Label, Part, Piece, Place, Prompt,
+    PromptCall, PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+};
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
+pub use message::{Message, ToolCall};
 pub use parse::{Parser, StateError, parse};
 pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};

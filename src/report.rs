@@ -72,6 +72,13 @@ pub struct Report {
     pub diagnostics: Vec<Noted>,
 }
 
+/// What was counted so far, in bytes and in tokens.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    bytes: Counts,
+    tokens: Counts,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
@@ -108,10 +115,15 @@ impl Ledger {
         self.received += text.len() as u64;
     }
 
-    /// A U+FFFD came in for `raw` bytes.
-    pub(crate) fn receive_replacement(&mut self, raw: usize) {
+    /// A U+FFFD came in for `raw` bytes that are no UTF-8.
+    pub(crate) fn receive_invalid(&mut self, raw: usize) {
         // Only the first is told of, and before it nothing was replaced.
         self.note(Code::InvalidUtf8, self.received);
+        self.receive_replacement(raw);
+    }
+
+    /// A U+FFFD came in for `raw` bytes.
+    pub(crate) fn receive_replacement(&mut self, raw: usize) {
         self.received += 3;
         if raw < 3 {
             let count = self.excess.end().count + 3 - raw as u64;
@@ -196,6 +208,19 @@ impl Ledger {
         first..reach
     }
 
+    /// What was counted so far.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally { bytes: self.bytes, tokens: self.tokens }
+    }
+
+    /// What was counted as arguments since then is dropped.
+    pub(crate) fn drop_arguments_since(&mut self, before: &Tally) {
+        for (now, before) in [(&mut self.bytes, &before.bytes), (&mut self.tokens, &before.tokens)] {
+            now.dropped += now.arguments - before.arguments;
+            now.arguments = before.arguments;
+        }
+    }
+
     /// Counts a deviation.
     pub(crate) fn note(&mut self, code: Code, at: u64) {
         let (count, first) = &mut self.noted[code as usize];
@@ -259,6 +284,11 @@ impl<S: Sink + ?Sized> Out<'_, S> {
     pub(crate) fn diagnose(&mut self, code: Code) {
         self.ledger.note(code, self.ledger.at());
         self.event(Event::Diagnostic(code), 0);
+    }
+    /// Tells of a deviation where text begins whose span was taken.
+    pub(crate) fn diagnose_at(&mut self, code: Code, span: &Span) {
+        self.ledger.note(code, span.bytes.start);
+        self.sink.event(Event::Diagnostic(code), span.start());
     }
 }
 

@@ -224,18 +224,16 @@ impl Parser {
     pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> Result<&'r str, StateError> {
         let source = if let Phase::Reading(source) = self.phase { source } else { Source::Text };
         self.begin(source, sink)?;
-        self.replace_partial(sink);
-        self.flush(sink);
-        while let Some(marker) = self.ids.unspelled() {
-            // An engine may leave the text of the end away.
-            if matches!(marker, Marker::EndOfMsg | Marker::Eos) {
-                self.known(marker, "", sink);
-            } else {
-                self.ledger.note(Code::IdWithoutText, self.ledger.at());
-            }
+        self.settle_ids(sink);
+        let cut = self.decoder.take();
+        if cut > 0 {
+            self.ledger.receive_replacement(cut);
         }
         let out = &mut Out { ledger: &mut self.ledger, sink };
         self.reader.finish(&mut self.machine, out);
+        if cut > 0 {
+            self.machine.cut_character(out);
+        }
         self.machine.finish(out);
         self.ledger.finish();
         self.phase = Phase::Finished;
@@ -281,12 +279,24 @@ impl Parser {
             Phase::New => self.machine.start(&mut Out { ledger: &mut self.ledger, sink }),
             Phase::Reading(_) => {
                 self.replace_partial(sink);
-                self.flush(sink);
-                self.ids.reset();
+                self.settle_ids(sink);
             }
         }
         self.phase = Phase::Reading(source);
         Ok(())
+    }
+
+    /// No more text of these ids comes: what the scanner holds is text, and an engine may leave the text of the end away.
+    fn settle_ids(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        self.flush(sink);
+        while let Some(marker) = self.ids.unspelled() {
+            if matches!(marker, Marker::EndOfMsg | Marker::Eos) {
+                self.known(marker, "", sink);
+            } else {
+                self.ledger.note(Code::IdWithoutText, self.ledger.at());
+            }
+        }
+        self.ids.reset();
     }
 
     /// Text in which markers count by their spelling.
@@ -335,7 +345,7 @@ impl Parser {
         match decoded {
             Ok(text) => self.spelled(text, sink),
             Err(raw) => {
-                self.ledger.receive_replacement(raw);
+                self.ledger.receive_invalid(raw);
                 self.scan("\u{fffd}", Origin::Spelled, sink);
             }
         }
