@@ -72,11 +72,11 @@ pub struct Report {
     pub diagnostics: Vec<Noted>,
 }
 
-/// What was counted so far, in bytes and in tokens.
-#[derive(Clone, Debug)]
+/// What was counted as arguments so far.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
-    bytes: Counts,
-    tokens: Counts,
+    bytes: u64,
+    tokens: u64,
 }
 
 #[derive(Debug, Default)]
@@ -208,16 +208,17 @@ impl Ledger {
         first..reach
     }
 
-    /// What was counted so far.
+    /// What was counted as arguments so far.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { bytes: self.bytes, tokens: self.tokens }
+        let arguments = Kind::Arguments as usize;
+        Tally { bytes: self.bytes[arguments], tokens: self.tokens[arguments] }
     }
 
     /// What was counted as arguments since then is dropped.
-    pub(crate) fn drop_arguments_since(&mut self, before: &Tally) {
-        for (now, before) in [(&mut self.bytes, &before.bytes), (&mut self.tokens, &before.tokens)] {
-            now.dropped += now.arguments - before.arguments;
-            now.arguments = before.arguments;
+    pub(crate) fn drop_arguments_since(&mut self, before: Tally) {
+        for (kinds, before) in [(&mut self.bytes, before.bytes), (&mut self.tokens, before.tokens)] {
+            let arguments = std::mem::replace(&mut kinds[Kind::Arguments as usize], before);
+            kinds[Kind::Dropped as usize] += arguments - before;
         }
     }
 
@@ -313,7 +314,7 @@ mod tests {
         assert!(tokens.bytes_max <= 32 << 10, "{} bytes", tokens.bytes_max);
         let replacements = measure(|| {
             let mut ledger = Ledger::default();
-            (0..16 << 10).for_each(|_| ledger.receive_replacement(1));
+            (0..16 << 10).for_each(|_| ledger.receive_invalid(1));
             assert_eq!(ledger.take(48 << 10, Kind::Dropped).bytes, 0..16 << 10);
         });
         assert!(replacements.bytes_max <= 32 << 10, "{} bytes", replacements.bytes_max);
