@@ -174,6 +174,7 @@ impl Reader {
     }
 
     /// Whether spelled markers in quoted text matter: the opener of the open channel may be repeated there.
+    #[inline]
     pub(crate) fn listens(&self, machine: &Machine) -> bool {
         self.begun.as_ref().map_or(machine.is_fresh(), |begun| begun.origin == Origin::Quoted)
     }
