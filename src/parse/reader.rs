@@ -110,7 +110,10 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             let bare = marker != Marker::Sep;
-            if let Some(tag) = begun.tag.tag() {
+            // A control token ends no tag that is quoted, but for the opener that may be repeated so.
+            let quoted = begun.origin == Origin::Quoted && origin == Origin::Known;
+            let tag = begun.tag.tag().filter(|&tag| !quoted || machine.repeats(tag));
+            if let Some(tag) = tag {
                 if !bare {
                     self.held.push_str(spelling);
                 }
@@ -176,7 +179,10 @@ impl Reader {
     /// Whether spelled markers in quoted text matter: the opener of the open channel may be repeated there.
     #[inline]
     pub(crate) fn listens(&self, machine: &Machine) -> bool {
-        self.begun.as_ref().map_or(machine.is_fresh(), |begun| begun.origin == Origin::Quoted)
+        match &self.begun {
+            Some(begun) => begun.origin == Origin::Quoted,
+            None => self.pending.is_none() && machine.is_fresh(),
+        }
     }
 
     /// The bytes that are not decided.
