@@ -5,26 +5,33 @@
 //! straight line: nothing calls back upward, nothing is parsed twice, and [`parse`] is push and finish.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "chat")]
 mod api;
 mod diagnostic;
+#[cfg(feature = "encode")]
 mod encode;
 mod event;
 mod marker;
+#[cfg(any(feature = "chat", feature = "encode"))]
 mod message;
+#[cfg(any(feature = "chat", feature = "encode"))]
 mod object;
 mod parse;
 mod report;
 mod request;
 mod steps;
 
+#[cfg(feature = "chat")]
 pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses, Usage};
 pub use diagnostic::Code;
+#[cfg(feature = "encode")]
 pub use encode::{
     Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Label, Part, Piece, Place, Prompt,
     PromptCall, PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
 };
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
+#[cfg(any(feature = "chat", feature = "encode"))]
 pub use message::{Message, ToolCall};
 pub use parse::{Parser, StateError, parse};
 pub use report::{Counts, Noted, Report};

@@ -68,7 +68,9 @@ impl Stop {
     /// Gives out the events that end at or before this byte of the held text. Gives how many bytes went out.
     fn release(&mut self, until: usize) -> usize {
         let mut released = 0;
-        while let Some((len, span)) = self.held.pop_front_if(|(len, _)| released + *len <= until) {
+        while self.held.front().is_some_and(|(len, _)| released + len <= until)
+            && let Some((len, span)) = self.held.pop_front()
+        {
             self.chat.event(Event::Content(&self.text[released..released + len]), span);
             released += len;
         }
