@@ -201,6 +201,24 @@ fn i8_linear_in_invalid_bytes() {
     assert!(held < 8 * not_held, "{held:?}, {not_held:?}");
 }
 
+/// Ids of control tokens whose text never comes cost the same each, however many there are, and so do quotations beside them.
+#[test]
+fn i8_linear_in_ids_without_text() {
+    for (ids, text) in
+        [(&[163_587, 1][..], "a"), (&[163_585], ""), (&[163_589], "<|sep|"), (&[27, 91, 4_454, 91, 29], "")]
+    {
+        let mut parser = Parser::new(Request::new().opened(Channel::Response));
+        let mut ignored = |_: Event<'_>, _: Span| {};
+        let started = Instant::now();
+        for number in 0..160_000 {
+            parser.push_with_ids(text, ids, &mut ignored).unwrap();
+            // Linear work takes a hundredth of this, quadratic work ten times as long.
+            assert!(number % 1_024 > 0 || started.elapsed() < LIMIT / 10, "{ids:?}: too slow");
+        }
+        parser.finish("stop", &mut ignored).unwrap();
+    }
+}
+
 proptest! {
     #![proptest_config(config(512))]
 

@@ -131,6 +131,19 @@ fn i8_memory_of_tokens_without_text() {
     }
 }
 
+/// Ids of control tokens whose text never comes: a thousand are waited for.
+#[test]
+fn i8_memory_of_ids_without_text() {
+    for opener in OPENERS {
+        for id in [163_585, 163_587, 163_588, 163_589] {
+            let push = [Push::WithIds("", &[id]), Push::WithIds("a", &[1_000])];
+            let [(small, _), (large, _)] = [2_000, 40_000].map(|times| allocated(&spell(opener), &push, times));
+            assert_eq!(large.bytes_max, small.bytes_max, "{opener} {id}");
+            assert!(large.bytes_max <= 64 << 10, "{opener} {id}: {} bytes", large.bytes_max);
+        }
+    }
+}
+
 /// A parser that was used once for such a stream needs nothing for the next.
 #[test]
 fn i8_memory_is_kept_by_reset() {
