@@ -43,12 +43,18 @@ codes! {
     MissingSeparator = "missing-separator",
     /// A `<|sep|>` that ends no tag.
     StraySeparator = "stray-separator",
+    /// An `<|open|>` or `<|close|>`, told by its id, that begins no tag; it is dropped, the text after it stays.
+    StrayMarker = "stray-marker",
+    /// A tag, told by ids, whose name the format does not have; it is dropped, the text between two of them stays.
+    UnknownTag = "unknown-tag",
     /// Text stood outside the channels; it is content.
     TextOutside = "text-outside",
     /// Text stood in a tools section beside the values; it is dropped.
     TextInTools = "text-in-tools",
-    /// A header inside a tools section could not be read.
+    /// A header of a tag could not be read; it is dropped.
     UnreadableHeader = "unreadable-header",
+    /// A call stood outside a tools section and opened one.
+    ImpliedTools = "implied-tools",
     /// A call without a name; it is dropped.
     NamelessCall = "nameless-call",
     /// A call of a tool that the request did not declare; it is passed on.
@@ -56,16 +62,19 @@ codes! {
     /// A call has the same argument twice; both are passed on. Told if the key is among the call's first
     /// 128 different ones.
     DuplicateKey = "duplicate-key",
-    /// A value that its type says is JSON is not; it goes out as a string.
+    /// A value that its type says is JSON is not; it goes out as a string, or, if it was cut, as far as it can be JSON.
     NotJson = "not-json",
     /// A value was too long to hold until its end; it goes out as a string.
     ValueTooLong = "value-too-long",
     /// A `json` block beside arguments or another block, or an argument beside a `json` block; it is dropped.
     MixedForms = "mixed-forms",
-    /// A tools section or a call that the request did not ask for, or that stood outside the tools channel.
+    /// A tools section or a call that the request did not ask for, or a call, argument or block that stood outside the
+    /// tools section.
     ToolsWithheld = "tools-withheld",
     /// The stream ended inside a tag; what there was of it is dropped.
     CutTag = "cut-tag",
+    /// The stream ended inside a character; its bytes are dropped.
+    CutCharacter = "cut-character",
     /// Something followed the end of the message; it is dropped.
     AfterEnd = "after-end",
     /// Bytes that are no UTF-8 became U+FFFD.

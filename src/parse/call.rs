@@ -1,7 +1,8 @@
 //! A call's arguments -> fragments of their JSON.
 //!
 //! In: argument headers, text of values, ends. Out: events whose fragments, concatenated, are the arguments. Held: a
-//! value that is no string, until its end tells whether it is JSON; hashes of the first keys.
+//! value that is no string, until its end tells whether it is JSON; hashes of the first keys. Also of values that do not
+//! go out it is known whether they are JSON, since that tells where they end.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,6 +12,7 @@ use crate::parse::escape::Escaper;
 use crate::parse::held::Held;
 use crate::parse::json::Validator;
 use crate::report::Out;
+use crate::request::Request;
 
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;
@@ -72,6 +74,12 @@ pub(crate) struct Call {
     stopped: bool,
     keys: Vec<u64>,
     mode: Mode,
+    /// Whether the open value should be JSON.
+    typed: bool,
+    /// How many bytes of it are looked at, if not all.
+    limit: Option<usize>,
+    /// How many there were.
+    len: usize,
     /// What ends the open value in JSON.
     quote: &'static str,
     held: Held,
@@ -110,15 +118,43 @@ impl Call {
         self.mode == Mode::Drop
     }
 
+    /// A value opens.
+    pub(crate) fn watch_value(&mut self, kind: ValueKind, request: &Request) {
+        let streams = request.stream_json && matches!(kind, ValueKind::Object | ValueKind::Array);
+        (self.typed, self.len) = (kind != ValueKind::String, 0);
+        self.limit = (!streams).then_some(request.value_limit);
+        self.validator.reset();
+    }
+
+    /// Text of the open value: gives how much of it can be JSON.
+    #[inline]
+    pub(crate) fn watch(&mut self, text: &str) -> usize {
+        if !self.typed {
+            return 0;
+        }
+        self.len += text.len();
+        if self.limit.is_some_and(|limit| self.len > limit) {
+            self.typed = false;
+            return 0;
+        }
+        self.validator.feed(text.as_bytes())
+    }
+
+    /// Whether the open value should be JSON, and is so far one whole JSON value.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.typed && self.validator.is_whole()
+    }
+
     /// An argument opens, or a block if it has no key.
     pub(crate) fn start_value<S: Sink + ?Sized>(
         &mut self,
         key: Option<&str>,
         kind: ValueKind,
-        stream_json: bool,
+        request: &Request,
         raw: &str,
         out: &mut Out<'_, S>,
     ) {
+        self.watch_value(kind, request);
         let form = if key.is_some() { Form::Arguments } else { Form::Block };
         let mixed = self.form != Form::Empty && (form == Form::Block || self.form == Form::Block);
         if mixed {
@@ -130,10 +166,9 @@ impl Call {
             _ if self.stopped => Mode::Failed,
             ValueKind::String => Mode::Escape,
             ValueKind::Block => Mode::Verbatim,
-            ValueKind::Object | ValueKind::Array if stream_json => Mode::Stream,
+            ValueKind::Object | ValueKind::Array if request.stream_json => Mode::Stream,
             _ => Mode::Hold,
         };
-        self.validator.reset();
         self.scratch.clear();
         if let Some(key) = key {
             if self.is_duplicate(key) {
@@ -163,21 +198,21 @@ impl Call {
 
     /// Text of the open value.
     #[inline]
-    pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
+    pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
         let call = self.ordinal;
+        let json = self.watch(text);
         match self.mode {
             Mode::Escape => self.escaper.escape(text, |json, len| {
                 out.event(Event::Arguments { call, json }, len);
             }),
             Mode::Verbatim => out.event(Event::Arguments { call, json: text }, text.len()),
-            Mode::Stream => self.stream(text, out),
-            Mode::Hold => self.hold(text, limit, out),
+            Mode::Stream => self.stream(text.split_at(json), out),
+            Mode::Hold => self.hold(text.split_at(json), out),
             Mode::Failed | Mode::Drop => out.text(Event::Dropped, text),
         }
     }
 
-    fn stream<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
-        let (json, rest) = text.split_at(self.validator.feed(text.as_bytes()));
+    fn stream<S: Sink + ?Sized>(&mut self, (json, rest): (&str, &str), out: &mut Out<'_, S>) {
         if !json.is_empty() {
             out.event(Event::Arguments { call: self.ordinal, json }, json.len());
         }
@@ -187,9 +222,14 @@ impl Call {
         }
     }
 
-    fn hold<S: Sink + ?Sized>(&mut self, text: &str, limit: usize, out: &mut Out<'_, S>) {
-        self.held.push(text, out.ledger);
-        if self.held.len() > limit {
+    #[inline]
+    fn hold<S: Sink + ?Sized>(&mut self, (json, rest): (&str, &str), out: &mut Out<'_, S>) {
+        self.held.push(json, out.ledger);
+        if !rest.is_empty() {
+            self.held.begin_rest(out.ledger);
+            self.held.push(rest, out.ledger);
+        }
+        if !self.typed {
             self.mode = Mode::Escape;
             self.give_as_string(Code::ValueTooLong, out);
         }
@@ -207,8 +247,7 @@ impl Call {
         self.scratch.clear();
         for (at, (block, span)) in self.held.blocks().enumerate() {
             if at == 0 {
-                out.ledger.note(code, span.bytes.start);
-                out.sink.event(Event::Diagnostic(code), span.start());
+                out.diagnose_at(code, span);
                 self.scratch.push('"');
             }
             self.escaper.escape_into(block, &mut self.scratch);
@@ -218,7 +257,8 @@ impl Call {
         self.held.clear();
     }
 
-    /// No more of the open value comes: what is held goes out. A value that is cut off is not ended.
+    /// No more of the open value comes: what is held goes out. One that is cut off is not ended, and goes out as far as it
+    /// can be JSON: what follows could end the arguments, or add to them.
     pub(crate) fn settle_value<S: Sink + ?Sized>(&mut self, whole: bool, out: &mut Out<'_, S>) {
         self.quote = match self.mode {
             Mode::Escape if whole => "\"",
@@ -226,7 +266,7 @@ impl Call {
                 out.diagnose(Code::NotJson);
                 "\"\""
             }
-            Mode::Hold if whole && !self.validator.is_value(self.held.blocks().map(|(block, _)| block)) => {
+            Mode::Hold if whole && !self.validator.is_whole() => {
                 self.give_as_string(Code::NotJson, out);
                 "\""
             }
@@ -236,8 +276,18 @@ impl Call {
             }
             _ => "",
         };
-        for (json, span) in self.held.blocks() {
+        let (json, rest, before) = self.held.parts();
+        for (json, span) in json {
             out.sink.event(Event::Arguments { call: self.ordinal, json }, span.clone());
+        }
+        if let Some(before) = before {
+            out.ledger.drop_arguments_since(before);
+        }
+        for (at, (text, span)) in rest.enumerate() {
+            if at == 0 {
+                out.diagnose_at(Code::NotJson, span);
+            }
+            out.sink.event(Event::Dropped(text), span.clone());
         }
         self.held.clear();
     }

@@ -26,13 +26,19 @@ pub(crate) struct Attributes<'a> {
     pub(crate) kind: Option<&'a str>,
 }
 
+fn blank(c: char) -> bool {
+    c.is_ascii() && is_blank(c as u8)
+}
+
+fn name<'a>() -> impl Parser<&'a str, Output = &'a str, Error = Error<&'a str>> {
+    take_while1(|c| !blank(c) && !matches!(c, '=' | '"' | '<' | '>'))
+}
+
 /// `{ blanks name blanks "=" blanks '"' value '"' } blanks`
 fn attributes<'a>() -> impl Parser<&'a str, Output = Attributes<'a>, Error = Error<&'a str>> {
-    let blank = |c: char| c.is_ascii() && is_blank(c as u8);
-    let name = take_while1(move |c| !blank(c) && !matches!(c, '=' | '"' | '<' | '>'));
     let equals = delimited(take_while(blank), tag("="), take_while(blank));
     let value = delimited(tag("\""), take_till(|c| c == '"'), tag("\""));
-    let attribute = preceded(take_while1(blank), separated_pair(name, equals, value));
+    let attribute = preceded(take_while1(blank), separated_pair(name(), equals, value));
     let all = fold_many0(attribute, Attributes::default, |mut all, (name, value)| {
         let known = match name {
             "tool" => &mut all.tool,
@@ -46,12 +52,18 @@ fn attributes<'a>() -> impl Parser<&'a str, Output = Attributes<'a>, Error = Err
     terminated(all, take_while(blank))
 }
 
-/// The attributes of a whole header, which begins behind the tag's name.
+/// The attributes of a whole header, which begins after the tag's name.
 pub(crate) fn read(header: &str) -> Option<Attributes<'_>> {
     match attributes().process::<OutputM<Emit, Emit, Complete>>(header) {
         Ok(("", attributes)) => Some(attributes),
         _ => None,
     }
+}
+
+/// Whether a header, which begins after the marker, is that of a tag of any name.
+pub(crate) fn is_any(header: &str) -> bool {
+    let tag = preceded(take_while(blank), preceded(name(), attributes()));
+    matches!({ tag }.process::<OutputM<Emit, Emit, Complete>>(header), Ok(("", _)))
 }
 
 /// Whether more text could make `header` one that can be read.

@@ -37,6 +37,8 @@ enum Next {
     Exponent,
     ExponentSign,
     ExponentDigits,
+    /// It is no JSON.
+    Nothing,
 }
 
 impl Next {
@@ -77,6 +79,9 @@ impl Validator {
         let mut rest = bytes;
         while let Some(next) = self.step(&mut rest) {
             self.next = next;
+        }
+        if !rest.is_empty() {
+            self.next = Next::Nothing;
         }
         bytes.len() - rest.len()
     }
@@ -235,12 +240,6 @@ impl Validator {
             && matches!(self.next, Next::Rest | Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits)
     }
 
-    /// Whether these parts are one whole value.
-    pub(crate) fn is_value<'t>(&mut self, parts: impl IntoIterator<Item = &'t str>) -> bool {
-        self.reset();
-        parts.into_iter().all(|part| self.feed(part.as_bytes()) == part.len()) && self.is_whole()
-    }
-
     /// Gives back what a deep value needed.
     pub(crate) fn shrink(&mut self) {
         self.open.truncate(KEPT);
@@ -262,12 +261,21 @@ fn skip_blank(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    /// Whether these parts are one whole value.
+    fn is_value<'t>(parts: impl IntoIterator<Item = &'t str>) -> bool {
+        let mut validator = Validator::default();
+        for part in parts {
+            validator.feed(part.as_bytes());
+        }
+        validator.is_whole()
+    }
+
     /// Whether it is, whole and cut anywhere.
     fn is_json(text: &str) -> bool {
-        let is_json = Validator::default().is_value([text]);
-        assert_eq!(Validator::default().is_value(text.split_inclusive(|_| true)), is_json, "{text}");
+        let is_json = is_value([text]);
+        assert_eq!(is_value(text.split_inclusive(|_| true)), is_json, "{text}");
         for (at, _) in text.char_indices() {
-            assert_eq!(Validator::default().is_value([&text[..at], &text[at..]]), is_json, "{text} cut at {at}");
+            assert_eq!(is_value([&text[..at], &text[at..]]), is_json, "{text} cut at {at}");
         }
         is_json
     }
@@ -325,8 +333,8 @@ mod tests {
     #[test]
     fn depth_has_no_limit() {
         let deep = "[{\"a\":".repeat(100_000) + "0" + &"}]".repeat(100_000);
-        assert!(Validator::default().is_value([&*deep]));
-        assert!(!Validator::default().is_value([&deep[..deep.len() - 1]]));
+        assert!(is_value([&*deep]));
+        assert!(!is_value([&deep[..deep.len() - 1]]));
     }
 
     #[test]
@@ -338,5 +346,6 @@ mod tests {
         assert_eq!(validator.feed(b" [nulx]"), 5);
         validator.reset();
         assert_eq!(validator.feed(b"{\"a\": -x"), 7);
+        assert_eq!(validator.feed(b"1}"), 0);
     }
 }

@@ -7,17 +7,27 @@ use crate::diagnostic::Code;
 use crate::event::{Channel, Event, Sink, ValueKind};
 use crate::parse::call::{Call, Cause};
 use crate::parse::header::{self, Attributes};
-use crate::parse::table::{Action, State, decide};
+use crate::parse::table::{Action, Calls, Open, State, decide};
 use crate::parse::tag::{Name, Tag};
 use crate::report::Out;
 use crate::request::{Request, Undeclared};
+
+/// What goes out raw.
+#[derive(Clone, Copy, Debug)]
+struct Withheld {
+    /// What it is: a tools section, or an element, which ends at its own close.
+    root: State,
+    /// What it stands in.
+    around: State,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Machine {
     request: Request,
     state: State,
-    /// Whether the open tools section is withheld.
-    withheld: bool,
+    calls: Calls,
+    /// The section or element that is withheld, if what is open is in one.
+    withheld: Option<Withheld>,
     /// Whether a channel was just opened and nothing of it was read.
     fresh: bool,
     /// Whether a channel was opened yet.
@@ -29,17 +39,15 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(request: Request) -> Self {
-        Machine { request, ..Machine::default() }
+        let calls = if request.engages_tools() { Calls::Ready } else { Calls::Off };
+        Machine { request, calls, ..Machine::default() }
     }
 
     /// Begins a stream: opens what the prompt left open.
     pub(crate) fn start<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
         self.between = self.engages_tools();
         match self.request.opened {
-            Some(Channel::Tools) if !self.between => {
-                out.diagnose(Code::ToolsWithheld);
-                (self.state, self.withheld, self.opened, self.fresh) = (State::Tools, true, true, true);
-            }
+            Some(Channel::Tools) if !self.engages_tools() => self.withhold(State::Tools, "", out),
             Some(channel) => self.enter(channel, "", out),
             None => {}
         }
@@ -57,6 +65,17 @@ impl Machine {
         self.state
     }
 
+    /// What is open, as the tables ask.
+    pub(crate) fn open(&self) -> Open {
+        Open {
+            state: self.state,
+            calls: self.calls,
+            fresh: self.fresh,
+            whole: self.call.is_whole(),
+            element: self.withheld.is_some_and(|withheld| withheld.root != State::Tools),
+        }
+    }
+
     /// Whether a channel was just opened and nothing of it was read.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh
@@ -67,13 +86,17 @@ impl Machine {
         self.fresh && self.channel().is_some_and(|open| tag == Tag::Open(open.into()))
     }
 
-    pub(crate) fn engages_tools(&self) -> bool {
-        self.request.engages_tools()
+    fn engages_tools(&self) -> bool {
+        self.calls != Calls::Off
     }
 
     /// The channel that is open.
     pub(crate) fn channel(&self) -> Option<Channel> {
-        match self.state {
+        let state = match self.withheld {
+            Some(Withheld { around: around @ (State::Think | State::Response), .. }) => around,
+            _ => self.state,
+        };
+        match state {
             State::Outside | State::Done => None,
             State::Think => Some(Channel::Think),
             State::Response => Some(Channel::Response),
@@ -106,9 +129,13 @@ impl Machine {
         out: &mut Out<'_, S>,
     ) {
         let repeated = self.repeats(tag);
-        let action = decide(self.state, tag, self.engages_tools());
+        let action = decide(self.open(), tag);
         if action == Action::Text && !repeated {
             return self.data(raw, out);
+        }
+        if self.state == State::Call && !self.between && matches!(tag, Tag::Close(Name::Argument | Name::Json)) {
+            // What stands before it was a value, whose opener was lost.
+            self.call.lacks_opener();
         }
         self.settle_value(action == Action::Leave || tag == Tag::Open(Name::Argument), out);
         loop {
@@ -116,7 +143,7 @@ impl Machine {
                 out.diagnose(Code::MissingSeparator);
                 bare = false;
             }
-            match decide(self.state, tag, self.engages_tools()) {
+            match decide(self.open(), tag) {
                 _ if repeated => self.drop_tag(Code::RepeatedOpener, raw, out),
                 Action::Text => self.data(raw, out),
                 Action::Enter(channel) => self.enter(channel, raw, out),
@@ -126,14 +153,22 @@ impl Machine {
                     self.leave(Cause::Cut, "", out);
                     continue;
                 }
+                Action::Imply => {
+                    out.diagnose(Code::ImpliedTools);
+                    self.enter(Channel::Tools, "", out);
+                    continue;
+                }
                 Action::Withhold => {
-                    out.diagnose(Code::ToolsWithheld);
-                    (self.state, self.withheld, self.opened) = (State::Tools, true, true);
-                    if tag != Tag::Open(Name::Tools) {
-                        continue;
+                    let (root, kind) = match tag {
+                        Tag::Open(Name::Call) => (State::Call, None),
+                        Tag::Open(Name::Argument) => (State::Argument, Some(ValueKind::from_type(attributes.kind))),
+                        Tag::Open(Name::Json) => (State::Json, Some(ValueKind::Block)),
+                        _ => (State::Tools, None),
+                    };
+                    self.withhold(root, raw, out);
+                    if let Some(kind) = kind {
+                        self.call.watch_value(kind, &self.request);
                     }
-                    self.data(raw, out);
-                    self.fresh = true;
                 }
                 Action::Orphan => self.drop_tag(Code::OrphanClose, raw, out),
                 Action::Misplaced => self.drop_tag(Code::MisplacedOpener, raw, out),
@@ -148,19 +183,34 @@ impl Machine {
         self.between = self.opened || self.engages_tools() || self.state == State::Done;
     }
 
-    /// Takes a `<|sep|>` that ends no tag.
-    pub(crate) fn separator<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+    /// Takes a `<|sep|>` that ends no tag; `known` if tokens tell that it is one.
+    pub(crate) fn separator<S: Sink + ?Sized>(&mut self, raw: &str, known: bool, out: &mut Out<'_, S>) {
         match self.state {
             State::Outside | State::Tools | State::Call => self.drop_tag(Code::StraySeparator, raw, out),
+            State::Think | State::Response if known => self.drop_tag(Code::StraySeparator, raw, out),
             _ => self.data(raw, out),
         }
     }
 
-    /// Takes a header whose attributes do not lex: all of it is text.
-    pub(crate) fn unreadable<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+    /// Takes an `<|open|>` or `<|close|>` that tokens tell, and that begins no tag.
+    pub(crate) fn stray<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+        self.drop_tag(Code::StrayMarker, raw, out);
+    }
+
+    /// Takes a tag that tokens tell, and whose name the format does not have.
+    pub(crate) fn foreign<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
+        self.drop_tag(Code::UnknownTag, raw, out);
+    }
+
+    /// Takes a header whose attributes do not lex: it is dropped where markup stands, or if tokens tell that it is markup;
+    /// else all of it is text.
+    pub(crate) fn unreadable<S: Sink + ?Sized>(&mut self, raw: &str, known: bool, out: &mut Out<'_, S>) {
         self.no_opener();
         match self.state {
             State::Tools | State::Call => self.drop_tag(Code::UnreadableHeader, raw, out),
+            State::Outside | State::Think | State::Response if known => {
+                self.drop_tag(Code::UnreadableHeader, raw, out);
+            }
             _ => self.data(raw, out),
         }
     }
@@ -178,6 +228,13 @@ impl Machine {
         self.drop_tag(Code::CutTag, raw, out);
     }
 
+    /// Takes the bytes of a character that the stream's end cut.
+    pub(crate) fn cut_character<S: Sink + ?Sized>(&mut self, out: &mut Out<'_, S>) {
+        self.settle_value(false, out);
+        out.diagnose(Code::CutCharacter);
+        out.text(Event::Dropped, "\u{fffd}");
+    }
+
     /// Takes text of what is open.
     pub(crate) fn data<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
         if text.is_empty() {
@@ -187,15 +244,12 @@ impl Machine {
         match self.state {
             State::Think if self.request.separate_reasoning => out.text(Event::Reasoning, text),
             State::Think | State::Response => out.text(Event::Content, text),
-            _ if self.withheld => out.text(
-                match self.request.undeclared {
-                    Undeclared::Withhold => Event::Withheld,
-                    Undeclared::Content => Event::Content,
-                },
-                text,
-            ),
-            _ if self.is_muted() => out.text(Event::Dropped, text),
-            State::Argument | State::Json => self.call.value(text, self.request.value_limit, out),
+            State::Argument | State::Json if self.is_muted() => {
+                self.call.watch(text);
+                self.muted(text, out);
+            }
+            State::Argument | State::Json => self.call.value(text, out),
+            State::Tools | State::Call if self.is_muted() => self.muted(text, out),
             State::Outside => self.beside(Event::Content, self.opened.then_some(Code::TextOutside), text, out),
             State::Tools | State::Call => self.beside(Event::Dropped, Some(Code::TextInTools), text, out),
             State::Done => {
@@ -205,6 +259,25 @@ impl Machine {
                 out.text(Event::Dropped, text);
             }
         }
+    }
+
+    /// What is not parsed goes out raw.
+    fn muted<S: Sink + ?Sized>(&self, raw: &str, out: &mut Out<'_, S>) {
+        let event = match (self.withheld, self.request.undeclared) {
+            (None, _) => Event::Dropped,
+            (_, Undeclared::Withhold) => Event::Withheld,
+            (Some(Withheld { around: State::Think, .. }), _) if self.request.separate_reasoning => Event::Reasoning,
+            _ => Event::Content,
+        };
+        out.text(event, raw);
+    }
+
+    /// What begins now goes out raw, up to its end.
+    fn withhold<S: Sink + ?Sized>(&mut self, root: State, raw: &str, out: &mut Out<'_, S>) {
+        out.diagnose(Code::ToolsWithheld);
+        self.withheld = Some(Withheld { root, around: self.state });
+        (self.state, self.opened, self.fresh) = (root, true, root == State::Tools);
+        self.muted(raw, out);
     }
 
     /// Text beside the elements: white space is markup until something else comes, which is told of.
@@ -236,6 +309,9 @@ impl Machine {
             Channel::Response => State::Response,
             Channel::Tools => State::Tools,
         };
+        if channel == Channel::Tools {
+            self.calls = Calls::Had;
+        }
         (self.fresh, self.opened) = (true, true);
         out.event(Event::Start(channel), raw.len());
     }
@@ -257,10 +333,14 @@ impl Machine {
         };
         self.state = state;
         if muted {
-            return self.data(raw, out);
+            self.muted(raw, out);
+            if let Some(kind) = kind {
+                self.call.watch_value(kind, &self.request);
+            }
+            return;
         }
         if let Some(kind) = kind {
-            return self.call.start_value(key.as_deref(), kind, self.request.stream_json, raw, out);
+            return self.call.start_value(key.as_deref(), kind, &self.request, raw, out);
         }
         let name = header::decode(attributes.tool.unwrap_or_default());
         if !name.is_empty() && !self.request.tools.iter().any(|tool| *tool == name) {
@@ -273,9 +353,13 @@ impl Machine {
     fn leave<S: Sink + ?Sized>(&mut self, cause: Cause, raw: &str, out: &mut Out<'_, S>) {
         let muted = self.is_muted();
         if muted {
-            self.data(raw, out);
+            self.muted(raw, out);
         }
         self.fresh = false;
+        if let Some(withheld) = self.withheld.take_if(|withheld| withheld.root == self.state) {
+            self.state = withheld.around;
+            return;
+        }
         let unclosed = match self.state {
             State::Argument | State::Json => {
                 self.state = State::Call;
@@ -297,13 +381,13 @@ impl Machine {
             State::Response => Code::UnclosedResponse,
             State::Tools | State::Outside | State::Done => Code::UnclosedTools,
         };
-        if let Some(channel) = self.channel().filter(|_| !muted) {
+        if let Some(channel) = self.channel() {
             if cause != Cause::Closed {
                 out.diagnose(unclosed);
             }
             out.event(Event::End(channel), raw.len());
         }
-        (self.state, self.withheld) = (State::Outside, false);
+        self.state = State::Outside;
     }
 
     /// No more of the open value comes; `whole` if it is not cut off.
@@ -327,9 +411,9 @@ impl Machine {
     fn is_muted(&self) -> bool {
         match self.state {
             State::Outside | State::Think | State::Response | State::Done => false,
-            State::Tools => self.withheld,
-            State::Call => self.withheld || !self.call.live,
-            State::Argument | State::Json => self.withheld || !self.call.live || self.call.drops_value(),
+            State::Tools => self.withheld.is_some(),
+            State::Call => self.withheld.is_some() || !self.call.live,
+            State::Argument | State::Json => self.withheld.is_some() || !self.call.live || self.call.drops_value(),
         }
     }
 
@@ -337,6 +421,6 @@ impl Machine {
     pub(crate) fn reset(&mut self, request: Request) {
         let mut call = std::mem::take(&mut self.call);
         call.reset();
-        *self = Machine { request, call, ..Machine::default() };
+        *self = Machine { call, ..Machine::new(request) };
     }
 }

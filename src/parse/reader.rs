@@ -2,7 +2,7 @@
 //!
 //! In: pieces, each marker with what is known of it. Out: to the machine, text of what is open and real tags, in order.
 //! Held: a tag that has begun, and before it at most one tag that is real only if the right thing follows, with the white
-//! space behind it. One buffer has their bytes, and every decision consumes its front:
+//! space after it. One buffer has their bytes, and every decision consumes its front:
 //!
 //! ```text
 //! <|close|>response<|sep|> \n <|close|>mess
@@ -16,7 +16,7 @@ use crate::marker::Marker;
 use crate::parse::header::{self, Attributes};
 use crate::parse::machine::Machine;
 use crate::parse::scan::Piece;
-use crate::parse::table::{Advice, Origin, State, advise, recognised};
+use crate::parse::table::{Advice, Origin, State, advise, recognised, recognises_foreign};
 use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 use crate::report::Out;
 
@@ -64,11 +64,11 @@ impl Reader {
     /// Takes text.
     #[inline]
     pub(crate) fn text<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if self.held.is_empty() { machine.data(text, out) } else { self.behind(text, machine, out) }
+        if self.held.is_empty() { machine.data(text, out) } else { self.after_held(text, machine, out) }
     }
 
-    /// Takes text behind what is held.
-    fn behind<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
+    /// Takes text that follows what is held.
+    fn after_held<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
         if self.pending.is_some() && text.len() > 2 * BLANKS {
             // So much tells what follows; the header that begins in it may be longer than a tag can be.
             let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));
@@ -76,7 +76,10 @@ impl Reader {
             return self.text(rest, machine, out);
         }
         if let Some(begun) = &mut self.begun {
-            if begun.tag.feed(text.as_bytes(), &mut out.ledger.examined) {
+            begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
+            // What is open is known once the pending tag is settled.
+            let foreign = self.pending.is_some() || recognises_foreign(machine.state());
+            if begun.tag.may_be_known() || foreign && begun.may_be_foreign() {
                 self.held.push_str(text);
                 return self.settle(machine, out);
             }
@@ -106,21 +109,21 @@ impl Reader {
             return self.text(spelling, machine, out);
         }
         if let Some(begun) = &self.begun {
-            match begun.tag.tag() {
-                Some(tag) => {
-                    let bare = marker != Marker::Sep;
-                    if !bare {
-                        self.held.push_str(spelling);
-                    }
-                    self.end_tag(tag, bare, machine, out);
-                    if !bare {
-                        return;
-                    }
+            let bare = marker != Marker::Sep;
+            if let Some(tag) = begun.tag.tag() {
+                if !bare {
+                    self.held.push_str(spelling);
                 }
-                _ => {
-                    self.refuse(machine, out);
-                    return self.marker(marker, spelling, origin, machine, out);
-                }
+                self.end_tag(tag, bare, machine, out);
+            } else if !bare && origin == Origin::Known && self.reads_as_foreign() {
+                self.held.push_str(spelling);
+                self.end_foreign(machine, out);
+            } else {
+                self.refuse(machine, out);
+                return self.marker(marker, spelling, origin, machine, out);
+            }
+            if !bare {
+                return;
             }
         }
         if let Some(pending) = &self.pending {
@@ -141,7 +144,7 @@ impl Reader {
                 self.judge(Tag::EndOfMsg, 0..0, false, origin, machine, out);
             }
             Marker::Sep if origin == Origin::Quoted => machine.data(spelling, out),
-            Marker::Sep => machine.separator(spelling, out),
+            Marker::Sep => machine.separator(spelling, origin == Origin::Known, out),
         }
     }
 
@@ -151,8 +154,11 @@ impl Reader {
             let attributes = begun.tag.attributes();
             let header = &self.held[begun.at + attributes.start..begun.at + attributes.end];
             let readable = header.is_empty() || header::may_go_on(header);
-            let followed = self.pending.as_ref().map(|pending| pending.follow.tag(&begun.tag, false));
-            if begun.origin == Origin::Quoted || !readable {
+            // What tokens tell is markup also if it cannot be read, but not in a value.
+            let is_markup = begun.origin == Origin::Known && recognises_foreign(machine.state());
+            let may_be_known = begun.tag.may_be_known() && (readable || is_markup);
+            let followed = self.followed();
+            if begun.origin == Origin::Quoted || !may_be_known {
                 self.refuse(machine, out);
             } else if let Some(followed) = followed {
                 self.resolve(followed != Followed::No, machine, out);
@@ -179,28 +185,62 @@ impl Reader {
 
     /// The tag that has begun got longer: is it what must follow, and may it stand here?
     fn settle<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
-            match pending.follow.tag(&begun.tag, false) {
-                Followed::Wait => return,
-                followed => self.resolve(followed == Followed::Yes, machine, out),
-            }
+        match self.followed() {
+            Some(Followed::Wait) => return,
+            Some(followed) => self.resolve(followed == Followed::Yes, machine, out),
+            None => {}
         }
         if self.begun.as_ref().is_some_and(|begun| !begun.may_stand_in(machine.state())) {
             self.refuse(machine, out);
         }
     }
 
-    /// The tag that has begun can become none: it is text.
+    /// Whether the pending tag is followed by the one that has begun.
+    fn followed(&self) -> Option<Followed> {
+        Some(self.pending.as_ref()?.follow.tag(&self.begun.as_ref()?.tag, false))
+    }
+
+    /// The tag that has begun can become none: it is text, but for a marker that tokens tell.
     fn refuse<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
-        self.resolve(false, machine, out);
-        if self.begun.take().is_some_and(|begun| begun.tag.marker == Marker::Open) {
-            machine.no_opener();
+        let followed = self.followed();
+        self.resolve(followed == Some(Followed::Yes), machine, out);
+        let mut text = &*self.held;
+        if let Some(begun) = self.begun.take() {
+            if begun.tag.marker == Marker::Open {
+                machine.no_opener();
+            }
+            if begun.origin == Origin::Known && recognises_foreign(machine.state()) {
+                let (marker, header) = text.split_at(begun.tag.marker.spelling().len());
+                machine.stray(marker, out);
+                text = header;
+            }
         }
-        machine.data(&self.held, out);
+        machine.data(text, out);
         self.held.clear();
     }
 
-    /// The pending tag is real, or it and the white space behind it are text.
+    /// Whether what has begun reads as a tag whose name the format does not have.
+    fn reads_as_foreign(&self) -> bool {
+        self.begun.as_ref().is_some_and(|begun| {
+            let range = begun.tag.header();
+            begun.may_be_foreign() && header::is_any(&self.held[begun.at + range.start..begun.at + range.end])
+        })
+    }
+
+    /// A control token ends a tag whose name the format does not have.
+    fn end_foreign<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
+        self.resolve(false, machine, out);
+        if !recognises_foreign(machine.state()) {
+            return self.refuse(machine, out);
+        }
+        if self.begun.take().is_some_and(|begun| begun.tag.marker == Marker::Open) {
+            machine.no_opener();
+        }
+        machine.foreign(&self.held, out);
+        self.held.clear();
+    }
+
+    /// The pending tag is real, or it and the white space after it are text.
     fn resolve<S: Sink + ?Sized>(&mut self, real: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
         let Some(pending) = self.pending.take() else { return };
         let end = self.begun.as_mut().map_or(self.held.len(), |begun| std::mem::take(&mut begun.at));
@@ -239,7 +279,7 @@ impl Reader {
         let advice = match origin {
             _ if machine.repeats(tag) => Advice::Real,
             Origin::Known => Advice::Real,
-            Origin::Spelled => advise(machine.state(), tag, machine.engages_tools()),
+            Origin::Spelled => advise(machine.open(), tag),
             Origin::Quoted => Advice::Text,
         };
         match advice {
@@ -252,7 +292,7 @@ impl Reader {
                 out.ledger.examined += attributes.len() as u64;
                 match header::read(&self.held[attributes]) {
                     Some(attributes) => machine.act(tag, &self.held, &attributes, bare, out),
-                    None => machine.unreadable(&self.held, out),
+                    None => machine.unreadable(&self.held, origin == Origin::Known, out),
                 }
             }
         }
@@ -267,8 +307,14 @@ impl Reader {
 }
 
 impl Begun {
-    /// Whether any of the names that it can have is recognised there.
+    /// Whether it can become a tag whose name the format does not have: only tokens tell one.
+    fn may_be_foreign(&self) -> bool {
+        self.origin == Origin::Known && self.tag.may_be_foreign()
+    }
+
+    /// Whether the tag that it can become is recognised there.
     fn may_stand_in(&self, state: State) -> bool {
-        !self.tag.names().and(recognised(state, self.tag.marker, self.origin)).is_empty()
+        let known = self.tag.names().and(recognised(state, self.tag.marker, self.origin));
+        !known.is_empty() || self.may_be_foreign() && recognises_foreign(state)
     }
 }

@@ -1,7 +1,11 @@
-//! The two tables: when a tag is real, and what a real tag does. To add a tag, name it in `tag.rs` and place it here.
+//! The three tables: which names are read as tags, when a tag is real, and what a real tag does.
 //!
-//! In: what is open, and a tag. Out: [`Advice`] and [`Action`]. Nothing is held. SPEC.md prints both tables, and a test
+//! In: what is open, and a tag. Out: [`Names`], [`Advice`], [`Action`]. Nothing is held. SPEC.md prints all three, and a test
 //! keeps it true.
+//!
+//! Advice for who adds a tag: name it in `tag.rs` (`Name`), then place it in the rows below: the rows of the channels and of
+//! the values end in a wildcard, so look at each. Advice for who adds a state: add it to [`State`], here, and the compiler
+//! names the rest, which is all in `machine.rs`.
 
 use crate::event::Channel;
 use crate::marker::Marker;
@@ -18,8 +22,33 @@ pub(crate) enum State {
     Call,
     Argument,
     Json,
-    /// Behind the end of the message.
+    /// After the end of the message.
     Done,
+}
+
+/// Whether calls are parsed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// No: none are declared, or the choice is none.
+    #[default]
+    Off,
+    /// Yes, and no tools section came yet.
+    Ready,
+    /// Yes, and a tools section came: a call outside of one is none.
+    Had,
+}
+
+/// What is open, as far as the tables ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Open {
+    pub(crate) state: State,
+    pub(crate) calls: Calls,
+    /// Whether nothing was read of the channel that was just opened.
+    pub(crate) fresh: bool,
+    /// Whether the value is so far one whole JSON value, and should be one.
+    pub(crate) whole: bool,
+    /// Whether it is in a withheld element, which is no section.
+    pub(crate) element: bool,
 }
 
 /// What is known of a marker.
@@ -54,7 +83,9 @@ pub(crate) enum Action {
     Leave,
     /// Ends what is open, and is decided again in what surrounds it.
     Unwind,
-    /// Begins a section that is withheld, and is decided again in it.
+    /// Opens a tools section that was not spelled, and is decided again in it.
+    Imply,
+    /// Begins a section or an element that is withheld.
     Withhold,
     /// Closes nothing: dropped.
     Orphan,
@@ -73,18 +104,38 @@ const END: Follow = Follow { any: false, end_of_msg: true, open: Names::NONE, cl
 const AFTER_VALUE: Follow = Follow {
     any: false,
     end_of_msg: true,
-    open: Names::of(&[Name::Argument, Name::Json, Name::Call]),
-    close: Names::of(&[Name::Call, Name::Tools, Name::Message]),
+    open: CHANNELS.and_also(&[Name::Argument, Name::Json, Name::Call]),
+    close: CHANNELS.and_also(&[Name::Call, Name::Message]),
 };
 
+const CHANNELS: Names = Names::of(&[Name::Think, Name::Response, Name::Tools]);
+
+/// The names that a tag may have here; with others it is none.
+pub(crate) fn recognised(state: State, marker: Marker, origin: Origin) -> Names {
+    match state {
+        _ if marker == Marker::Close => Names::ALL,
+        State::Argument | State::Json if origin == Origin::Known => CHANNELS.and_also(&[Name::Call, Name::Argument]),
+        State::Think | State::Response if origin == Origin::Known => Names::ALL,
+        State::Think | State::Response | State::Argument | State::Json => CHANNELS,
+        State::Outside | State::Tools | State::Call | State::Done => Names::ALL,
+    }
+}
+
+/// Whether tags with other names, which only tokens can tell, are dropped here.
+pub(crate) fn recognises_foreign(state: State) -> bool {
+    matches!(state, State::Outside | State::Think | State::Response | State::Tools | State::Call)
+}
+
 /// The follow rule: when a tag that is only spelled is real.
-pub(crate) fn advise(state: State, tag: Tag, engaged: bool) -> Advice {
+pub(crate) fn advise(open: Open, tag: Tag) -> Advice {
     use {Name::*, Tag::*};
-    match (state, tag) {
+    match (open.state, tag) {
         (State::Think, Close(Think) | Open(Response)) => Advice::Real,
+        (State::Response, Open(Think)) if open.fresh => Advice::Real,
         (State::Think | State::Response, Close(Response)) => Advice::RealIf(CONTROL),
-        (State::Response, Open(Tools)) if !engaged => Advice::Text,
+        (State::Response, Open(Tools)) if open.calls == Calls::Off => Advice::Text,
         (State::Think | State::Response, Open(Tools)) => Advice::RealIf(SECTION),
+        (State::Argument, Close(Argument)) | (State::Json, Close(Json)) if open.whole => Advice::Real,
         (State::Argument, Close(Argument)) | (State::Json, Close(Json)) => Advice::RealIf(AFTER_VALUE),
         (State::Think | State::Response | State::Argument | State::Json, Close(Message) | EndOfMsg) => {
             Advice::RealIf(END)
@@ -94,24 +145,31 @@ pub(crate) fn advise(state: State, tag: Tag, engaged: bool) -> Advice {
     }
 }
 
-/// The machine's table: what a real tag does. `engaged`: whether tools are parsed.
-pub(crate) fn decide(state: State, tag: Tag, engaged: bool) -> Action {
+/// What a real tag does.
+pub(crate) fn decide(open: Open, tag: Tag) -> Action {
     use {Name::*, Tag::*};
-    match (state, tag) {
+    match (open.state, tag) {
+        (
+            State::Call | State::Argument | State::Json,
+            Open(Think | Response | Tools) | Close(Think | Response | Tools),
+        ) if open.element => Action::Unwind,
+
         (State::Outside, Open(Think)) => Action::Enter(Channel::Think),
         (State::Outside, Open(Response)) => Action::Enter(Channel::Response),
-        (State::Outside, Open(Tools)) if engaged => Action::Enter(Channel::Tools),
+        (State::Outside, Open(Tools)) if open.calls != Calls::Off => Action::Enter(Channel::Tools),
+        (State::Outside, Open(Call)) if open.calls == Calls::Ready => Action::Imply,
         (State::Outside, Open(Tools | Call | Argument | Json)) => Action::Withhold,
         (State::Outside, Open(Message) | Close(Message)) => Action::Skip,
         (State::Outside, Close(_)) => Action::Orphan,
         (State::Outside, EndOfMsg) => Action::Stop,
 
         (State::Think, Close(Think)) | (State::Response, Close(Response)) => Action::Leave,
-        (State::Think, Close(Response)) => Action::Orphan,
-        (State::Think, Open(Response | Tools) | Close(Message) | EndOfMsg) => Action::Unwind,
-        (State::Response, Open(Tools)) if engaged => Action::Unwind,
-        (State::Response, Close(Message) | EndOfMsg) => Action::Unwind,
-        (State::Think | State::Response, _) => Action::Text,
+        (State::Think, Open(Response)) | (State::Response, Open(Think)) => Action::Unwind,
+        (State::Think | State::Response, Open(Tools) | Close(Message) | EndOfMsg) => Action::Unwind,
+        (State::Think | State::Response, Open(Call)) if open.calls == Calls::Ready => Action::Unwind,
+        (State::Think | State::Response, Open(Call | Argument | Json)) => Action::Withhold,
+        (State::Think | State::Response, Open(Think | Response | Message)) => Action::Misplaced,
+        (State::Think | State::Response, Close(_)) => Action::Orphan,
 
         (State::Tools, Open(Call)) | (State::Call, Open(Argument | Json)) => Action::Begin,
         (State::Tools, Close(Tools)) | (State::Call, Close(Call)) => Action::Leave,
@@ -125,18 +183,6 @@ pub(crate) fn decide(state: State, tag: Tag, engaged: bool) -> Action {
             Action::Unwind
         }
         (State::Argument | State::Json, _) | (State::Done, _) => Action::Text,
-    }
-}
-
-/// The names that a tag may have here; others are text at once.
-pub(crate) fn recognised(state: State, marker: Marker, origin: Origin) -> Names {
-    const CHANNELS: Names = Names::of(&[Name::Think, Name::Response, Name::Tools]);
-    const IN_VALUE: Names = Names::of(&[Name::Think, Name::Response, Name::Tools, Name::Call, Name::Argument]);
-    match state {
-        _ if marker == Marker::Close => Names::ALL,
-        State::Argument | State::Json if origin == Origin::Known => IN_VALUE,
-        State::Think | State::Response | State::Argument | State::Json => CHANNELS,
-        State::Outside | State::Tools | State::Call | State::Done => Names::ALL,
     }
 }
 
@@ -183,30 +229,63 @@ mod tests {
         named("open", follow.open).chain(named("close", follow.close)).chain(end).collect::<Vec<_>>().join(", ")
     }
 
-    fn advice(state: State, tag: Tag, engaged: bool) -> String {
-        match advise(state, tag, engaged) {
+    fn open(state: State) -> Open {
+        Open { state, calls: Calls::Ready, fresh: false, whole: false, element: false }
+    }
+
+    /// A cell, and what it is instead where more is known of what is open.
+    fn cell(state: State, of: impl Fn(Open) -> String) -> String {
+        let usual = open(state);
+        let others = [
+            ("fresh", Open { fresh: true, ..usual }),
+            ("whole JSON", Open { whole: true, ..usual }),
+            ("tools off", Open { calls: Calls::Off, ..usual }),
+            ("after a section", Open { calls: Calls::Had, ..usual }),
+            ("in a withheld element", Open { element: true, ..usual }),
+        ];
+        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+        for (when, open) in others {
+            let other = of(open);
+            match found.iter_mut().find(|(known, _)| *known == other) {
+                _ if other == of(usual) => {}
+                Some((_, whens)) => whens.push(when),
+                None => found.push((other, vec![when])),
+            }
+        }
+        let others = found.iter().map(|(other, when)| format!(" ({}: {other})", when.join(", ")));
+        of(usual) + &others.collect::<String>()
+    }
+
+    fn advice(open: Open, tag: Tag) -> String {
+        match advise(open, tag) {
             Advice::Real => "real".to_owned(),
             Advice::Text => "text".to_owned(),
             Advice::RealIf(follow) => format!("real before: {}, the end", set(&follow)),
         }
     }
 
-    fn action(state: State, tag: Tag, engaged: bool) -> String {
-        match decide(state, tag, engaged) {
+    fn action(open: Open, tag: Tag) -> String {
+        match decide(open, tag) {
             Action::Enter(channel) => format!("enter {}", channel.name()),
             action => format!("{action:?}").to_lowercase(),
         }
     }
 
-    /// A cell, and what it is instead while tools are not engaged.
-    fn both(cell: impl Fn(bool) -> String) -> String {
-        match (cell(true), cell(false)) {
-            (on, off) if on == off => on,
-            (on, off) => format!("{on} (tools off: {off})"),
+    /// Openers by states: closers are read everywhere.
+    fn names() -> String {
+        let mut text =
+            "| what is open | openers that are spelled | openers by control tokens |\n|---|---|---|\n".to_owned();
+        for state in STATES {
+            let of = |origin| match recognised(state, Marker::Open, origin) {
+                Names::ALL => "all".to_owned(),
+                names => names.iter().map(Name::as_str).collect::<Vec<_>>().join(", "),
+            };
+            text += &format!("| {state:?} | {} | {} |\n", of(Origin::Spelled), of(Origin::Known));
         }
+        text
     }
 
-    /// SPEC.md holds both tables as they are. `UPDATE_EXPECT=1 cargo test` rewrites them.
+    /// SPEC.md holds the tables as they are. `UPDATE_EXPECT=1 cargo test` rewrites them.
     #[test]
     fn spec_holds_the_tables() {
         let spec = include_str!("../../SPEC.md");
@@ -216,8 +295,9 @@ mod tests {
             let (_, after) = rest.split_once(&end).expect("SPEC.md has the table's end");
             format!("{before}{begin}{table}{end}{after}")
         };
-        let wanted = splice(spec.to_owned(), "actions", table(|state, tag| both(|on| action(state, tag, on))));
-        let wanted = splice(wanted, "advice", table(|state, tag| both(|on| advice(state, tag, on))));
+        let wanted = splice(spec.to_owned(), "names", names());
+        let wanted = splice(wanted, "actions", table(|state, tag| cell(state, |open| action(open, tag))));
+        let wanted = splice(wanted, "advice", table(|state, tag| cell(state, |open| advice(open, tag))));
         expect_test::expect_file!["../../SPEC.md"].assert_eq(&wanted);
     }
 }

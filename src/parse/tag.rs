@@ -1,6 +1,6 @@
 //! Tags while they arrive, and what may follow them.
 //!
-//! In: the text behind an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
+//! In: the text after an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
 //! the tag has come; the reader keeps its bytes.
 
 use crate::event::Channel;
@@ -60,7 +60,7 @@ pub(crate) struct Names(u8);
 
 impl Names {
     pub(crate) const NONE: Names = Names(0);
-    pub(crate) const ALL: Names = Names(0x7f);
+    pub(crate) const ALL: Names = Names::of(&Name::ALL);
 
     pub(crate) const fn of(names: &[Name]) -> Names {
         let mut set = 0;
@@ -70,6 +70,11 @@ impl Names {
             at += 1;
         }
         Names(set)
+    }
+
+    /// These and others.
+    pub(crate) const fn and_also(self, names: &[Name]) -> Names {
+        Names(self.0 | Names::of(names).0)
     }
 
     pub(crate) const fn and(self, other: Names) -> Names {
@@ -93,6 +98,8 @@ impl Names {
 pub(crate) const BLANKS: usize = 256;
 /// Bytes that a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
+/// Bytes between the control tokens of a tag whose name the format does not have.
+const FOREIGN: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 enum Part {
@@ -100,17 +107,19 @@ enum Part {
     Before(usize),
     /// So many bytes of the name.
     Name(usize),
-    /// So many blanks behind the name.
+    /// So many blanks after the name.
     After(usize),
     /// The attributes, which begin at this byte of the tag.
     Attributes(usize),
+    /// What no tag of the format has.
+    Foreign,
 }
 
 /// A tag that has begun: its marker is read, its end is not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTag {
     pub(crate) marker: Marker,
-    /// The names that it can still have.
+    /// The names that it can have; the one that it has, also if what stands after that makes it no tag.
     names: Names,
     part: Part,
     /// Its bytes so far.
@@ -122,30 +131,23 @@ impl OpenTag {
         OpenTag { marker, names: Names::ALL, part: Part::Before(0), len: marker.spelling().len() }
     }
 
-    /// Reads on. Gives whether it can still become a tag; counts the bytes that it looked at.
-    pub(crate) fn feed(&mut self, text: &[u8], examined: &mut u64) -> bool {
+    /// Reads on; counts the bytes that it looked at.
+    pub(crate) fn feed(&mut self, text: &[u8], examined: &mut u64) {
         for (at, &byte) in text.iter().enumerate() {
             let blank = header::is_blank(byte);
             self.part = match self.part {
-                Part::Before(blanks) if blank => Part::Before(blanks + 1),
+                Part::Before(blanks) if blank && blanks < BLANKS => Part::Before(blanks + 1),
                 Part::Before(_) => self.narrow(0, byte),
-                Part::Name(len) if !blank => self.narrow(len, byte),
-                Part::Name(_) if self.name().is_none() => return false,
+                Part::Name(len) if !blank || self.name().is_none() => self.narrow(len, byte),
                 Part::Name(_) if self.has_attributes() => Part::Attributes(self.len + at),
                 Part::Name(_) => Part::After(1),
-                Part::After(blanks) if blank => Part::After(blanks + 1),
-                Part::After(_) => return false,
-                Part::Attributes(_) => break,
+                Part::After(blanks) if blank && blanks < BLANKS => Part::After(blanks + 1),
+                Part::After(_) => Part::Foreign,
+                Part::Attributes(_) | Part::Foreign => break,
             };
             *examined += 1;
-            match self.part {
-                Part::Before(blanks) | Part::After(blanks) if blanks > BLANKS => return false,
-                Part::Name(_) if self.names.is_empty() => return false,
-                _ => {}
-            }
         }
         self.len += text.len();
-        self.len <= HEADER
     }
 
     /// Keeps the names whose byte number `len` this is.
@@ -155,7 +157,7 @@ impl OpenTag {
                 self.names = self.names.without(name);
             }
         }
-        Part::Name(len + 1)
+        if self.names.is_empty() { Part::Foreign } else { Part::Name(len + 1) }
     }
 
     fn has_attributes(&self) -> bool {
@@ -165,14 +167,29 @@ impl OpenTag {
 
     /// The names that it can still have.
     pub(crate) fn names(&self) -> Names {
-        self.names
+        if self.may_be_known() { self.names } else { Names::NONE }
+    }
+
+    /// Whether it can still become a tag that the format has.
+    pub(crate) fn may_be_known(&self) -> bool {
+        !matches!(self.part, Part::Foreign) && self.len <= HEADER
+    }
+
+    /// Whether it can still become a tag whose name the format does not have.
+    pub(crate) fn may_be_foreign(&self) -> bool {
+        self.header().len() <= FOREIGN
+    }
+
+    /// Where in its bytes what follows its marker is.
+    pub(crate) fn header(&self) -> std::ops::Range<usize> {
+        self.marker.spelling().len()..self.len
     }
 
     /// Its name, if that is whole.
     pub(crate) fn name(&self) -> Option<Name> {
         let name = self.names.iter().next()?;
         match self.part {
-            Part::Before(_) => None,
+            Part::Before(_) | Part::Foreign => None,
             Part::Name(len) => (len == name.as_str().len()).then_some(name),
             Part::After(_) | Part::Attributes(_) => Some(name),
         }
@@ -193,7 +210,7 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag for it to be real, behind at most [`BLANKS`] bytes of white space. The end of the stream
+/// What must follow a tag for it to be real, after at most [`BLANKS`] bytes of white space. The end of the stream
 /// always will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
@@ -234,11 +251,11 @@ impl Follow {
     /// A tag follows that has begun; `whole` if a control token ends it here.
     pub(crate) fn tag(&self, tag: &OpenTag, whole: bool) -> Followed {
         let opener = tag.marker == Marker::Open;
-        let names = if opener { self.open } else { self.close };
-        let known = whole || opener && !matches!(tag.part, Part::Before(_) | Part::Name(_));
+        let names = if opener { self.open.and(tag.names) } else { self.close.and(tag.names()) };
+        let named = whole || opener && !matches!(tag.part, Part::Before(_) | Part::Name(_));
         match () {
-            () if tag.names.and(names).is_empty() => Followed::No,
-            () if known => Followed::Yes,
+            () if names.is_empty() => Followed::No,
+            () if named => Followed::Yes,
             () => Followed::Wait,
         }
     }

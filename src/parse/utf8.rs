@@ -57,6 +57,11 @@ impl Decoder {
         self.len == 0
     }
 
+    /// Forgets what is held, and gives how many bytes that was.
+    pub(crate) fn take(&mut self) -> usize {
+        std::mem::take(&mut self.len)
+    }
+
     /// Gives up what is held.
     pub(crate) fn flush(&mut self, mut out: impl FnMut(Result<&str, usize>)) {
         if self.len > 0 {
