@@ -83,6 +83,11 @@ class Pieces(list[Piece]):
             raise Refused("content")
 
 
+def as_text(text: str) -> str:
+    """The text as it is encoded to ids: halves of characters are U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def fenced(value: object) -> str:
     return FENCE.format(json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
 
@@ -152,6 +157,12 @@ def arguments(pieces: Pieces, given: object) -> None:
         pieces.close("argument")
 
 
+def name_of(name: object) -> object:
+    if isinstance(name, (dict, list)):
+        raise Refused("a name")
+    return name
+
+
 def function(call: Any) -> dict[str, Any]:
     of = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(of, dict) or of.get("name") is None:
@@ -160,7 +171,7 @@ def function(call: Any) -> dict[str, Any]:
 
 
 def header(message: dict[str, Any]) -> dict[str, object]:
-    return {"role": message["role"], **({"name": message["name"]} if message.get("name") else {})}
+    return {"role": message["role"], **({"name": name_of(message["name"])} if message.get("name") else {})}
 
 
 def assistant(pieces: Pieces, message: dict[str, Any], thinking: bool) -> None:

@@ -118,7 +118,7 @@ impl fmt::Display for Fault {
                 "the tool is not known: send a tool_call_id of the assistant's last tool_calls, or the tool's name",
             ),
             Fault::Images { given, needed } => {
-                write!(f, "must be a text for each image of the prompt: {given} texts, {needed} images")
+                write!(f, "must have a text for each image of the prompt: {needed}, not {given}")
             }
             Fault::PartialNotLast => f.write_str("only the last message can be continued"),
             Fault::PartialRole => f.write_str("only a message of the assistant can be continued"),
