@@ -67,6 +67,22 @@ pub enum Label {
     Dropped,
 }
 
+impl Label {
+    /// The label's name, in small letters with hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Label::Prompt => "prompt",
+            Label::Markup => "markup",
+            Label::Reasoning => "reasoning",
+            Label::Content => "content",
+            Label::CallName => "call-name",
+            Label::Argument => "argument",
+            Label::Withheld => "withheld",
+            Label::Dropped => "dropped",
+        }
+    }
+}
+
 /// Writes pieces and their labels.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
