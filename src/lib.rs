@@ -16,7 +16,10 @@ mod request;
 
 pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, Messages, Responses, ToolCall, Usage};
 pub use diagnostic::Code;
-pub use encode::{Piece, RenderError, render, render_pieces};
+pub use encode::{
+    Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Label, Part, Piece, Place, Prompt,
+    PromptCall, PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+};
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
 pub use parse::{Parser, StateError, parse};

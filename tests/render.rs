@@ -54,10 +54,10 @@ proptest! {
             let pieces = render_pieces(&message, opened).unwrap();
             let back = parsed(opened, |parser, chat| {
                 pieces.iter().try_for_each(|piece| match piece {
-                    Piece::Text(text) => {
-                        cut(text, &cuts).into_iter().try_for_each(|chunk| parser.push_text(chunk, chat))
-                    }
                     Piece::Marker(marker) => parser.push_marker(*marker, chat),
+                    text => {
+                        cut(text.spelling(), &cuts).into_iter().try_for_each(|chunk| parser.push_text(chunk, chat))
+                    }
                 })
             });
             prop_assert_eq!(&back, &parts, "{:?} {:?}", opened, pieces);
@@ -73,10 +73,10 @@ proptest! {
             let pieces = render_pieces(&message, opened).unwrap();
             let back = parsed(opened, |parser, chat| {
                 pieces.iter().try_for_each(|piece| match piece {
-                    Piece::Text(text) => cut(text, &cuts)
+                    Piece::Marker(marker) => parser.push_token(marker.id(), marker.spelling(), chat),
+                    text => cut(text.spelling(), &cuts)
                         .into_iter()
                         .try_for_each(|chunk| parser.push_token(ORDINARY, chunk, chat)),
-                    Piece::Marker(marker) => parser.push_token(marker.id(), marker.spelling(), chat),
                 })
             });
             prop_assert_eq!(&back, &parts, "{:?} {:?}", opened, pieces);
@@ -118,7 +118,7 @@ fn renders_what_is_generated_behind_each_prompt() {
         <|open|>argument key="s" type="string"<|sep|>x
         é
         <|close|>argument<|sep|>
-        <|open|>argument key="o" type="object"<|sep|>{"k": [1, 2.50]}
+        <|open|>argument key="o" type="object"<|sep|>{"k":[1,2.50]}
         <|close|>argument<|sep|>
         <|open|>argument key="s" type="null"<|sep|>null
         <|close|>argument<|sep|>
@@ -144,7 +144,7 @@ fn renders_what_is_generated_behind_each_prompt() {
         <|open|>argument key="s" type="string"<|sep|>x
         é
         <|close|>argument<|sep|>
-        <|open|>argument key="o" type="object"<|sep|>{"k": [1, 2.50]}
+        <|open|>argument key="o" type="object"<|sep|>{"k":[1,2.50]}
         <|close|>argument<|sep|>
         <|open|>argument key="s" type="null"<|sep|>null
         <|close|>argument<|sep|>
@@ -166,6 +166,8 @@ fn renders_what_is_generated_behind_each_prompt() {
     .assert_eq(&lines(&answer, Some(Channel::Response)));
     expect![[r#"
 
+        <|open|>think<|sep|>
+        <|close|>think<|sep|>
         <|open|>response<|sep|>
         <|close|>response<|sep|>
         <|close|>message<|sep|><|end_of_msg|>"#]]
@@ -173,6 +175,10 @@ fn renders_what_is_generated_behind_each_prompt() {
     let calls = Message { tool_calls: vec![call("f", "{}")], ..Message::default() };
     expect![[r#"
 
+        <|open|>think<|sep|>
+        <|close|>think<|sep|>
+        <|open|>response<|sep|>
+        <|close|>response<|sep|>
         <|open|>tools<|sep|>
         <|open|>call tool="f" index="1"<|sep|>
         <|close|>call<|sep|>
@@ -180,6 +186,8 @@ fn renders_what_is_generated_behind_each_prompt() {
         <|close|>message<|sep|><|end_of_msg|>
         --
         <|close|>think<|sep|>
+        <|open|>response<|sep|>
+        <|close|>response<|sep|>
         <|open|>tools<|sep|>
         <|open|>call tool="f" index="1"<|sep|>
         <|close|>call<|sep|>
@@ -211,8 +219,8 @@ fn a_text_that_begins_with_its_opener_comes_back() {
             let mut chat = Chat::default();
             for piece in render_pieces(&message, opened).unwrap() {
                 match piece {
-                    Piece::Text(text) => parser.push_text(&text, &mut chat).unwrap(),
                     Piece::Marker(marker) => parser.push_marker(marker, &mut chat).unwrap(),
+                    text => parser.push_text(text.spelling(), &mut chat).unwrap(),
                 }
             }
             parser.finish("stop", &mut chat).unwrap();
@@ -242,7 +250,7 @@ fn arguments_come_back_in_the_parsers_spelling() {
     };
     let text = render(&message, None).unwrap();
     let back = parsed(None, |parser, chat| parser.push(&text, chat));
-    assert_eq!(back.calls, [("f".into(), r#"{"s":"é/","o":{"k": [1, 2.50]},"s":1e2}"#.into())]);
+    assert_eq!(back.calls, [("f".into(), r#"{"s":"é/","o":{"k":[1 ,2.50]},"s":1e2}"#.into())]);
 }
 
 #[test]
@@ -252,10 +260,11 @@ fn headers_as_long_as_the_parser_reads_come_back() {
     assert_eq!("<|open|>call tool=\"\" index=\"1\"".len() + longest, 16 << 10);
     let key_of =
         |len: usize| Parts { calls: vec![("f".into(), format!(r#"{{"{}":1}}"#, "k".repeat(len)))], ..Parts::default() };
-    // A longer key goes into a json block.
-    let keys = longest - 100..longest + 100;
-    for parts in [name_of(longest)].into_iter().chain(keys.map(key_of)) {
+    let longest_key = (1..20_000).rfind(|&len| render(&key_of(len).message(), None).is_ok()).unwrap();
+    assert_eq!("<|open|>argument key=\"\" type=\"number\"".len() + longest_key, 16 << 10);
+    for parts in [name_of(longest), key_of(longest_key)] {
         let text = render(&parts.message(), None).unwrap();
         assert_eq!(parsed(None, |parser, chat| parser.push(&text, chat)), parts);
     }
+    assert_eq!(render(&key_of(longest_key + 1).message(), None), Err(RenderError::CallName { call: 0 }));
 }

@@ -91,9 +91,12 @@ fn json(text: BoxedStrategy<String>) -> impl Strategy<Value = String> {
 pub(crate) fn parts(text: BoxedStrategy<String>) -> impl Strategy<Value = Parts> {
     let member = (text.clone(), json(text.clone())).prop_map(|(key, value)| format!("{}:{value}", quoted(&key)));
     let object = vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(",")));
-    let is_object = |text: &String| serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+    let begins_with_an_object = |text: &str| {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+        values.next().is_some_and(|value| value.is_ok_and(|value| value.is_object()))
+    };
     let no_object = prop_oneof![text.clone(), text.clone().prop_map(|text| format!("{{\"a\":1{text}"))]
-        .prop_filter("an object", move |text| !is_object(text));
+        .prop_filter("an object, or none", move |text| !text.is_empty() && !begins_with_an_object(text));
     let arguments = prop_oneof![6 => object, 2 => no_object];
     let name = text.clone().prop_map(|name| if name.is_empty() { "f".into() } else { name });
     let call = (name, arguments);

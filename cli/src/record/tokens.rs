@@ -100,8 +100,8 @@ impl Cutter {
                     id: matches!(cutter, Cutter::Tokenizer(_)).then(|| marker.id()),
                     marker: Some(marker),
                 }),
-                (Piece::Text(text), Cutter::Tokenizer(bpe)) => encode(bpe, &text, &mut tokens),
-                (Piece::Text(text), Cutter::Schedule) => schedule(&text, random, &mut tokens),
+                (text, Cutter::Tokenizer(bpe)) => encode(bpe, text.spelling(), &mut tokens),
+                (text, Cutter::Schedule) => schedule(text.spelling(), random, &mut tokens),
             }
         }
         tokens

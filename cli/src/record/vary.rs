@@ -113,7 +113,7 @@ impl Variation {
             match piece {
                 Piece::Marker(Marker::Close) => closes = true,
                 Piece::Marker(_) => closes = false,
-                Piece::Text(_) => {}
+                _ => {}
             }
             laid_out.push(piece);
             if ends {

@@ -47,8 +47,8 @@ fn assistant(text: &mut String, one: &Message) {
     };
     for piece in pieces {
         match piece {
-            Piece::Text(said) => text.push_str(&plain(&said)),
             Piece::Marker(marker) => text.push_str(marker.spelling()),
+            said => text.push_str(&plain(said.spelling())),
         }
     }
 }

@@ -28,8 +28,8 @@ pub fn of_pieces(pieces: &[Piece<'_>]) -> Vec<Token> {
     let mut tokens = Vec::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => of_text(text, &mut tokens),
             Piece::Marker(marker) => tokens.push(Token { id: marker.id(), ..Token::new(marker.spelling()) }),
+            text => of_text(text.spelling(), &mut tokens),
         }
     }
     tokens
