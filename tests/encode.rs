@@ -51,11 +51,17 @@ fn the_reference_prompts() {
             match made {
                 Err(error) => {
                     println!("{} {error}", case.id);
-                    if !case.error { failed += 1; }
+                    if !case.error {
+                        failed += 1;
+                    }
                 }
                 Ok(prompt) => {
                     let pieces: Vec<Expected> = prompt.pieces.iter().map(Expected::from).collect();
-                    if case.error || Some(&pieces) != case.prompt.as_ref() || case.prompt_text != Some(prompt.text()) || case.ids.unwrap().len() - prompt.unbilled != case.billed.unwrap() {
+                    if case.error
+                        || Some(&pieces) != case.prompt.as_ref()
+                        || case.prompt_text != Some(prompt.text())
+                        || case.ids.unwrap().len() - prompt.unbilled != case.billed.unwrap()
+                    {
                         failed += 1;
                         println!("{} FAILED\n{:?}\n{:?}", case.id, pieces, case.prompt);
                     }

@@ -25,7 +25,7 @@ pub enum RanksError {
         fault: LineFault,
     },
     /// A byte is no token, so that not every text could be encoded.
-    #[error("no line has the token of the single byte {byte:#04x}: the file is cut, or not of a byte-level tokenizer")]
+    #[error("no token for the byte {byte:#04x}: the file is cut, or that of another kind of tokenizer")]
     NoByte {
         /// The first such byte.
         byte: u8,
