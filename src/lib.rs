@@ -10,11 +10,14 @@ mod diagnostic;
 mod encode;
 mod event;
 mod marker;
+mod message;
+mod object;
 mod parse;
 mod report;
 mod request;
+mod steps;
 
-pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Message, Messages, Responses, ToolCall, Usage};
+pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses, Usage};
 pub use diagnostic::Code;
 pub use encode::{
     Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Label, Part, Piece, Place, Prompt,
@@ -22,6 +25,7 @@ pub use encode::{
 };
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use marker::Marker;
+pub use message::{Message, ToolCall};
 pub use parse::{Parser, StateError, parse};
 pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};

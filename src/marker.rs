@@ -19,6 +19,9 @@ pub enum Marker {
 }
 
 impl Marker {
+    /// The lowest of their ids.
+    pub(crate) const FIRST_ID: u32 = Marker::Eos.id();
+
     /// The token's spelling in generated text.
     pub const fn spelling(self) -> &'static str {
         match self {

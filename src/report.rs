@@ -1,12 +1,13 @@
 //! Where each byte and token of the input went.
 //!
 //! In: how much came in, and how much of it was just decided as what. Out: spans, in order and without a gap, and
-//! the report. Held: an entry for each run of tokens, and each replaced sequence, whose text is undecided.
+//! the report. Held: about a byte for each token, and each replaced sequence, whose text is undecided.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
 use crate::diagnostic::Code;
 use crate::event::{Event, Kind, Sink, Span};
+use crate::steps::{Point, Steps};
 
 /// How much of the input went where, in bytes or in tokens. `input` is the sum of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,14 +80,12 @@ pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,
     decided: u64,
-    /// `decided` as an offset of the input; it lags where U+FFFD stands for fewer than its three bytes.
-    at: u64,
-    /// Where such a U+FFFD ends in the text, and by how much it is too long.
-    excess: VecDeque<(u64, u64)>,
-    /// Where each undecided run of tokens ends, in text and in tokens.
-    runs: VecDeque<(u64, u64)>,
-    /// Where the first of them begins; none before the first id.
-    front: Option<(u64, u64)>,
+    /// Where each undecided U+FFFD for fewer than its three bytes ends, and by how much they and those before are too long.
+    excess: Steps,
+    /// Where each undecided run of tokens ends.
+    runs: Steps,
+    /// Whether there are ids.
+    has_ids: bool,
     tokens_received: u64,
     pub(crate) examined: u64,
     bytes: Counts,
@@ -97,8 +96,9 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// The input offset of the first undecided byte.
+    #[inline]
     pub(crate) fn at(&self) -> u64 {
-        self.at
+        self.decided - self.excess.start().count
     }
 
     /// The text received so far.
@@ -122,14 +122,16 @@ impl Ledger {
     pub(crate) fn receive_replacement(&mut self, raw: usize) {
         self.received += 3;
         if raw < 3 {
-            let excess = 3 - raw as u64;
-            self.excess.push_back((self.received, excess));
+            let count = self.excess.end().count + 3 - raw as u64;
+            self.excess.push(Point { text: self.received, count });
         }
     }
 
     /// `count` ids came in. Gives the number of the first.
     pub(crate) fn receive_tokens(&mut self, count: usize) -> u64 {
-        self.front.get_or_insert((self.decided, 0));
+        if !std::mem::replace(&mut self.has_ids, true) {
+            self.runs.restart(Point { text: self.decided, count: 0 });
+        }
         let first = self.tokens_received;
         self.tokens_received += count as u64;
         first
@@ -137,55 +139,52 @@ impl Ledger {
 
     /// The tokens before `token` make the text before `text`, as far as no earlier ones do.
     pub(crate) fn cover(&mut self, text: u64, token: u64) {
-        match self.runs.back_mut() {
-            Some(last) if last.1 == token => last.0 = text,
-            last => {
-                let covered = last.map(|last| last.0).or(self.front.map(|front| front.0));
-                if covered.is_some_and(|covered| covered < text) {
-                    self.runs.push_back((text, token));
-                }
-            }
+        let runs = &mut self.runs;
+        if !runs.is_empty() && runs.end().count == token {
+            runs.extend(text);
+        } else if runs.end().text < text {
+            runs.push(Point { text, count: token });
         }
     }
 
     /// The next `len` bytes of text are decided.
     #[inline]
     pub(crate) fn take(&mut self, len: usize, kind: Kind) -> Span {
-        let (before, start) = (self.decided, self.at);
+        let (before, start) = (self.decided, self.at());
         self.decided += len as u64;
-        self.at += len as u64;
-        while let Some(&(end, excess)) = self.excess.front()
-            && end <= self.decided
-        {
-            self.at -= excess;
-            self.excess.pop_front();
+        while !self.excess.is_empty() && self.excess.first().is_some_and(|end| end.text <= self.decided) {
+            self.excess.pop();
         }
-        self.bytes.add(kind, self.at - start);
-        Span { bytes: start..self.at, tokens: self.front.map(|front| self.take_tokens(front, before, kind)) }
+        let end = self.at();
+        self.bytes.add(kind, end - start);
+        Span { bytes: start..end, tokens: self.take_tokens(before, kind) }
     }
 
     /// The tokens of the text from `before` to what is decided now.
-    fn take_tokens(&mut self, front: (u64, u64), before: u64, kind: Kind) -> std::ops::Range<u64> {
-        let (mut text, mut token) = front;
-        let mut reach = token;
-        if before == self.decided {
-            return token..token;
+    #[inline]
+    fn take_tokens(&mut self, before: u64, kind: Kind) -> Option<Range<u64>> {
+        if !self.has_ids {
+            return None;
         }
-        while let Some(&(text_end, token_end)) = self.runs.front()
-            && text < self.decided
+        let runs = &mut self.runs;
+        let first = runs.start().count;
+        let mut reach = first;
+        if before == self.decided {
+            return Some(first..first);
+        }
+        while let Some(end) = runs.first()
+            && runs.start().text < self.decided
         {
-            reach = token_end;
-            if before <= text {
-                self.tokens.add(kind, token_end - token);
+            reach = end.count;
+            if before <= runs.start().text {
+                self.tokens.add(kind, end.count - runs.start().count);
             }
-            if self.decided < text_end {
+            if self.decided < end.text {
                 break;
             }
-            (text, token) = (text_end, token_end);
-            self.runs.pop_front();
+            runs.pop();
         }
-        self.front = Some((text, token));
-        front.1..reach
+        Some(first..reach)
     }
 
     /// What was counted so far.
@@ -218,15 +217,15 @@ impl Ledger {
     /// Forgets everything but the allocations.
     pub(crate) fn reset(&mut self) {
         let (mut excess, mut runs) = (std::mem::take(&mut self.excess), std::mem::take(&mut self.runs));
-        excess.clear();
-        runs.clear();
+        excess.restart(Point::default());
+        runs.restart(Point::default());
         *self = Ledger { excess, runs, ..Ledger::default() };
     }
 
     pub(crate) fn report(&self) -> Report {
         Report {
             bytes: self.bytes,
-            tokens: self.front.map(|_| self.tokens),
+            tokens: self.has_ids.then_some(self.tokens),
             examined: self.examined,
             diagnostics: Code::ALL
                 .iter()
@@ -269,5 +268,33 @@ impl<S: Sink + ?Sized> Out<'_, S> {
     pub(crate) fn diagnose_at(&mut self, code: Code, span: &Span) {
         self.ledger.note(code, span.bytes.start);
         self.sink.event(Event::Diagnostic(code), span.start());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allocation_counter::measure;
+
+    use super::*;
+
+    /// Each token, and each replaced sequence, of undecided text takes a byte; growth, as much once more.
+    #[test]
+    fn undecided_text_takes_little_memory() {
+        let tokens = measure(|| {
+            let mut ledger = Ledger::default();
+            for _ in 0..16 << 10 {
+                let number = ledger.receive_tokens(1);
+                ledger.receive("y");
+                ledger.cover(ledger.received(), number + 1);
+            }
+            assert_eq!(ledger.take(16 << 10, Kind::Dropped).tokens, Some(0..16 << 10));
+        });
+        assert!(tokens.bytes_max <= 32 << 10, "{} bytes", tokens.bytes_max);
+        let replacements = measure(|| {
+            let mut ledger = Ledger::default();
+            (0..16 << 10).for_each(|_| ledger.receive_replacement(1));
+            assert_eq!(ledger.take(48 << 10, Kind::Dropped).bytes, 0..16 << 10);
+        });
+        assert!(replacements.bytes_max <= 32 << 10, "{} bytes", replacements.bytes_max);
     }
 }

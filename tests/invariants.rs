@@ -11,7 +11,7 @@ use proptest::sample::select;
 mod support;
 
 use kimi_xtml_oracle::invariants::{BLANKS, completes, conserves, nests, no_leak, prompt, same, ways_of_bytes};
-use support::{Push, Random, Run, Stream, Way, config, cut, recorded, requests, run, show, spell, streams};
+use support::{Push, Random, Run, Stream, Way, bytes, config, cut, recorded, requests, run, show, spell, streams};
 
 /// Every way to push a stream.
 fn ways<'a>(stream: &'a Stream, random: &mut Random) -> Vec<Way<'a>> {
@@ -65,28 +65,6 @@ fn i1_split_after_reset() {
             way.pushes[..left].iter().try_for_each(|push| push.to(&mut reused, &mut ignored)).unwrap();
         }
     }
-}
-
-/// Text, and bytes that are no UTF-8 between it.
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let invalid = select(vec![
-        &b"\xff"[..],
-        b"\xc3",
-        b"\xe4\xb8",
-        b"\xf0\x9f\x98",
-        b"\xed\xa0\x80",
-        b"\x80",
-        b"\xc0\xaf",
-        b"\xf5\x80\x80\x80",
-    ]);
-    (support::parts(), vec((any::<usize>(), invalid), 0..6)).prop_map(|(parts, invalid)| {
-        let mut bytes: Vec<u8> = parts.into_iter().flat_map(|(text, _)| text.into_bytes()).collect();
-        for (at, invalid) in invalid {
-            let at = at % (bytes.len() + 1);
-            bytes.splice(at..at, invalid.iter().copied());
-        }
-        bytes
-    })
 }
 
 proptest! {

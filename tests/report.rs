@@ -39,12 +39,13 @@ fn deviations_are_counted_and_found() {
             (Code::TextOutside, 1, 6 + len),
             (Code::TextInTools, 1, 6 + section.find('y').unwrap() as u64),
             (Code::UndeclaredTool, 2, 6 + 20),
-            (Code::InvalidUtf8, 5, 1),
+            (Code::CutCharacter, 1, 6 + len + 6),
+            (Code::InvalidUtf8, 4, 1),
         ]
     );
     assert_eq!((at(Code::TextOutside).2, at(Code::UndeclaredTool).1), (6 + len, 2));
     let bytes = parser.report().bytes;
-    assert_eq!((bytes.input, bytes.content, bytes.dropped), (6 + len + 7, 13, 1));
+    assert_eq!((bytes.input, bytes.content, bytes.dropped), (6 + len + 7, 12, 2));
     assert_eq!(bytes.markup, len - 1);
 }
 
@@ -87,19 +88,22 @@ fn each_kind_of_byte_and_token_is_counted() {
 /// Tokens whose text is cut between two events belong to both.
 #[test]
 fn events_share_the_tokens_of_their_text() {
-    let mut parser = Parser::new(Request::new().opened(Channel::Response));
+    let mut parser = Parser::new(Request::new().opened(Channel::Tools).tools(["f"]));
     let mut events = Vec::new();
-    // The ids come first, and what they begin turns out to be no tag.
-    parser.push_with_ids("<|open|>to", &[163_587, 1, 2], &mut events).unwrap();
+    for (header, id) in [("call tool=\"f\"", 1), ("argument key=\"k\"", 2)] {
+        parser.push_with_ids(&format!("<|open|>{header}<|sep|>"), &[163_587, id, 163_589], &mut events).unwrap();
+    }
+    // The ids come first, and what they begin turns out to be no tag: the value goes on.
+    parser.push_with_ids("<|open|>to", &[163_587, 3, 4], &mut events).unwrap();
     parser.push_with_ids("xx", &[], &mut events).unwrap();
-    parser.push_with_ids("y", &[3], &mut events).unwrap();
+    parser.push_with_ids("y", &[5], &mut events).unwrap();
     parser.finish("stop", &mut events).unwrap();
     let of = |text: &str| {
-        let found = events.iter().find(|(event, _)| *event == OwnedEvent::Content(text.into()));
+        let found = events.iter().find(|(event, _)| *event == OwnedEvent::Arguments { call: 0, json: text.into() });
         found.and_then(|(_, span)| span.tokens.clone()).unwrap()
     };
-    assert_eq!([of("<|open|>to"), of("xx"), of("y")], [0..3, 1..3, 3..4]);
-    assert_eq!(parser.report().tokens.map(|tokens| (tokens.input, tokens.content)), Some((4, 4)));
+    assert_eq!([of("<|open|>to"), of("xx"), of("y")], [6..9, 7..9, 9..10]);
+    assert_eq!(parser.report().tokens.map(|tokens| (tokens.input, tokens.arguments)), Some((10, 4)));
 }
 
 /// Text that might have become a marker counts where it ends, though it came before.

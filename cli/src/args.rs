@@ -24,6 +24,7 @@ Examples:
   kimi-xtml replay corpora/tools.jsonl --id C001 --format sse --rate 40
   kimi-xtml check corpora/*.jsonl
   kimi-xtml record gsm8k test.jsonl --tokenizer tiktoken.model
+  kimi-xtml prompt request.json
 
 `kimi-xtml COMMAND --help` tells more of a command, with examples."
 )]
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Replay(ReplayArgs),
     Record(RecordArgs),
+    Prompt(PromptArgs),
 }
 
 /// Parse one raw generated text.
@@ -271,6 +273,30 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "REASON", default_value = "stop", value_parser = ["stop", "length"])]
     pub(crate) finish: String,
     /// The capture; `-` is the standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+}
+
+/// Print the prompt of a Chat Completions request.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml prompt request.json
+  kimi-xtml prompt --pieces request.json
+  curl -s $SERVER/requests/7 | kimi-xtml prompt -
+
+The prompt is the one that Moonshot's encoder makes. On a terminal its pieces are coloured: control tokens, tags, and
+what the model generated; a │ stands between texts that are encoded apart. A piece is printed as {\"c\": text} if
+control tokens are read in it, as {\"t\": text} if not. A request that has no prompt is an error that names the member;
+exit code 2.")]
+pub(crate) struct PromptArgs {
+    /// Print the pieces, one JSON object a line
+    #[arg(long)]
+    pub(crate) pieces: bool,
+    /// Close a last message that is `partial`, as Moonshot's encoder does, instead of going on in it
+    #[arg(long)]
+    pub(crate) no_partial: bool,
+    /// The request; `-` is the standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
 }

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::Record(args) => commands::record::run(args),
+        Command::Prompt(args) => commands::prompt::run(args),
     };
     match result {
         Ok(code) => code,

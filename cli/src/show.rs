@@ -17,6 +17,17 @@ pub fn quoted(text: &str) -> String {
     shown
 }
 
+/// The whole text on lines of its own: line feeds and tabs stay, nothing stands around it.
+pub fn lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(['\n', '\t']) {
+        let (text, end) = part.split_at(part.trim_end_matches(['\n', '\t']).len());
+        escape_into(&mut shown, text);
+        shown.push_str(end);
+    }
+    shown
+}
+
 /// The text, or its beginning and its end.
 pub fn shortened(text: &str) -> String {
     let count = text.chars().count();
@@ -68,6 +79,11 @@ mod tests {
     #[test]
     fn shows_what_a_terminal_cannot() {
         assert_eq!(quoted("a\n\u{1b}[1m \"\\\" é \u{202e}\u{7f}"), "‹a␊␛[1m \"\\\" é \\u{202e}␡›");
+    }
+
+    #[test]
+    fn keeps_lines() {
+        assert_eq!(lines("a\n\n\tb\r\n\u{1b}c"), "a\n\n\tb␍\n␛c");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! invariants and by the twin, and pushed whole and in two other ways that a byte of the input chooses.
 
 pub mod invariants;
+pub mod mixed;
 pub mod stream;
 pub mod twin;
 
@@ -18,7 +19,7 @@ use kimi_xtml::{
 use serde_json::Value;
 
 use self::invariants::{completes, conserves, escaped, is_json, nests, no_leak, prompt, same, ways_of_bytes};
-use self::stream::{Random, Run, Stream, Way, run, tokenized};
+use self::stream::{Part, Random, Run, Stream, Way, run, tokenized};
 
 // ---- inputs ------------------------------------------------------------------------------------------------------
 
@@ -141,23 +142,16 @@ pub fn chunks(data: &[u8]) {
 pub fn pieces(data: &[u8]) {
     let Some((request, seed, rest)) = context(data) else { return };
     let told = |byte: &u8| TOLD.iter().find(|(told, _)| told == byte).map(|&(_, marker)| marker);
-    let mut parts: Vec<(String, bool)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for part in rest.split_inclusive(|byte| told(byte).is_some()) {
         let marker = part.last().and_then(told);
         let text = &part[..part.len() - usize::from(marker.is_some())];
         parts.push((String::from_utf8_lossy(text).into_owned(), true));
         parts.extend(marker.map(|marker| (marker.spelling().to_owned(), false)));
     }
-    let pieces: Vec<twin::Piece<'_>> = parts
-        .iter()
-        .map(|(text, is_text)| match TOLD.iter().find(|(_, told)| told.spelling() == text) {
-            Some(&(_, marker)) if !is_text => twin::Piece::Marker(marker),
-            _ => twin::Piece::Text(text),
-        })
-        .collect();
     let stream = tokenized(&parts, request.clone(), seed.into());
     let random = &mut Random(seed.into());
-    agree(&stream, &stream.by_ids(random), seed, twin::parse_pieces(&pieces, &request));
+    agree(&stream, &stream.by_ids(random), seed, twin::parse_pieces(&stream::pieces(&parts), &request));
     holds(&request, &stream.mixed(random));
 }
 

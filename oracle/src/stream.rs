@@ -8,6 +8,8 @@ use std::fmt::Debug;
 
 use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
 
+use crate::twin::Piece;
+
 /// A value for a failure's message: its beginning.
 pub fn cut(value: &impl Debug) -> String {
     let mut text = format!("{value:?}");
@@ -267,7 +269,7 @@ impl Stream {
     }
 
     /// The tokens with their text, if each came alone.
-    fn tokens(&self) -> Option<Vec<(u32, &str)>> {
+    pub fn tokens(&self) -> Option<Vec<(u32, &str)>> {
         let texts = chunks(&self.text, self.ends.iter().map(|end| end.0));
         let single = self.ends.iter().enumerate().all(|(at, end)| end.1 == at + 1);
         single.then(|| self.ids.iter().copied().zip(texts).collect())
@@ -314,9 +316,26 @@ pub fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
     Some((&text[..at], marker, &text[at + marker.spelling().len()..]))
 }
 
+/// A text, and whether its markers are quoted where the markers are told.
+pub type Part = (String, bool);
+
+/// Parts as the twin reads them where the markers are told.
+pub fn pieces(parts: &[Part]) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    for (text, is_quoted) in parts {
+        let mut text = text.as_str();
+        while !is_quoted && let Some((before, marker, after)) = split_at_marker(text) {
+            pieces.extend([Piece::Text(before), Piece::Marker(marker)]);
+            text = after;
+        }
+        pieces.push(Piece::Text(text));
+    }
+    pieces
+}
+
 /// A stream of such parts, one token a delta: real markers are control tokens, quoted ones are spelled as Kimi's
 /// tokenizer does it, other text is cut anywhere.
-pub fn tokenized(parts: &[(String, bool)], request: Request, seed: u64) -> Stream {
+pub fn tokenized(parts: &[Part], request: Request, seed: u64) -> Stream {
     let mut tokens = Tokens { stream: Stream::new("generated", request), random: Random(seed) };
     let mut text = String::new();
     for (part, is_quoted) in parts {

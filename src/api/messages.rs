@@ -7,7 +7,11 @@ use bytes::{BufMut, BytesMut};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
-use crate::api::chat::{Delta, Message, Object, Usage, json};
+use crate::api::delta::Delta;
+use crate::api::frames::json;
+use crate::api::usage::Usage;
+use crate::message::Message;
+use crate::object::Object;
 
 /// The events of one message.
 ///

@@ -7,7 +7,9 @@ use bytes::{BufMut, BytesMut};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::api::chat::{Delta, Message, Usage};
+use crate::api::delta::Delta;
+use crate::api::usage::Usage;
+use crate::message::Message;
 
 /// The events of one response.
 ///

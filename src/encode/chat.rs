@@ -40,16 +40,8 @@ impl<'a> Conversation<'a> {
         reader.object(|reader, key| {
             match &*key.text() {
                 "messages" => {
-                    if reader.peek() != Some(b'[') {
-                        return Err(Place::member("messages").is(Fault::Kind("a list of messages")));
-                    }
-                    conversation.messages.clear();
                     has_messages = true;
-                    reader.list(|reader| {
-                        let message = message(reader, conversation.messages.len())?;
-                        conversation.messages.push(message);
-                        Ok::<_, EncodeError>(())
-                    })?;
+                    conversation.messages = list(reader, Place::member("messages"), "a list of messages", message)?;
                 }
                 "tools" => conversation.tools = Some(reader.value()?.into()),
                 "tool_choice" => conversation.tool_choice = tool_choice(reader.value()?),
@@ -66,7 +58,7 @@ impl<'a> Conversation<'a> {
                 }
                 key => of_body.read(key, reader.value()?),
             }
-            Ok(())
+            Ok::<_, EncodeError>(())
         })?;
         reader.end()?;
         if !has_messages {
@@ -145,32 +137,31 @@ impl<'a> Thinking<'a> {
 
 fn message<'a>(reader: &mut Reader<'a>, number: usize) -> Result<PromptMessage<'a>, EncodeError> {
     let at = |member| Place::message(number, member);
-    if reader.peek() != Some(b'{') {
-        return Err(at("").is(Fault::Kind("an object")));
-    }
+    let members = [
+        "role",
+        "name",
+        "tool",
+        "content",
+        "tools",
+        "reasoning_content",
+        "reasoning",
+        "tool_calls",
+        "tool_call_id",
+        "id",
+        "partial",
+    ];
     let [role, name, tool, content, tools, reasoning_content, reasoning, tool_calls, tool_call_id, id, partial] =
-        reader.pick([
-            "role",
-            "name",
-            "tool",
-            "content",
-            "tools",
-            "reasoning_content",
-            "reasoning",
-            "tool_calls",
-            "tool_call_id",
-            "id",
-            "partial",
-        ])?;
+        pick(reader, members, at(""))?;
     let role = role.ok_or_else(|| at("role").is(Fault::Missing))?;
-    let role = role.text().map(Role::of).ok_or_else(|| at("role").is(Fault::Role(role.source().into())))?;
     let mut message = PromptMessage {
-        content: parts(content, number)?,
+        role: role.text().map(Role::of).ok_or_else(|| at("role").is(Fault::Role(role.source().into())))?,
         tools: tools.filter(|tools| !tools.is_null()).map(Json::from),
         partial: boolean(partial, at("partial"))?.unwrap_or(false),
         ..PromptMessage::default()
     };
-    match role {
+    match message.role {
+        // Its name and its content are dropped.
+        Role::System if truthy(tools).is_some() => return Ok(message),
         Role::Tool => {
             // A member that is null hides the other, too.
             message.name = if tool.is_some() { word(tool, at("tool"))? } else { word(name, at("name"))? };
@@ -179,16 +170,21 @@ fn message<'a>(reader: &mut Reader<'a>, number: usize) -> Result<PromptMessage<'
         }
         _ => message.name = word(truthy(name), at("name"))?,
     }
-    if role == Role::Assistant {
+    if message.role == Role::Assistant {
         let reasoning = truthy(reasoning_content)
             .map(|said| (said, at("reasoning_content")))
-            .or_else(|| truthy(reasoning).map(|said| (said, at("reasoning"))));
-        if let Some((reasoning, place)) = reasoning {
-            message.reasoning = text(Some(reasoning), place)?;
+            .or_else(|| Some((truthy(reasoning)?, at("reasoning"))));
+        if let Some((said, place)) = reasoning {
+            message.reasoning = text(Some(said), place)?;
         }
-        message.tool_calls = calls(tool_calls, number)?;
+        message.tool_calls = match truthy(tool_calls) {
+            Some(calls) => list(&mut calls.reader(), at("tool_calls"), "a list of calls", |reader, call| {
+                self::call(reader, number, call)
+            })?,
+            None => Vec::new(),
+        };
     }
-    message.role = role;
+    message.content = parts(content, number)?;
     Ok(message)
 }
 
@@ -206,16 +202,20 @@ impl<'a> Role<'a> {
 
 fn parts<'a>(content: Option<Value<'a>>, message: usize) -> Result<Vec<Part<'a>>, EncodeError> {
     let Some(content) = content.filter(|content| !content.is_null()) else { return Ok(Vec::new()) };
-    match content.kind() {
-        ValueKind::String => Ok(content.text().map(Part::Text).into_iter().collect()),
-        ValueKind::Array => (0..).zip(content.items()).map(|(number, item)| part(item, message, number)).collect(),
-        _ => Err(Place::message(message, "content").is(Fault::Kind("a string or a list of parts"))),
+    match content.text() {
+        Some(text) => Ok(vec![Part::Text(text)]),
+        None => {
+            let place = Place::message(message, "content");
+            list(&mut content.reader(), place, "a string or a list of parts", |reader, number| {
+                part(reader, message, number)
+            })
+        }
     }
 }
 
-fn part<'a>(part: Value<'a>, message: usize, number: usize) -> Result<Part<'a>, EncodeError> {
+fn part<'a>(reader: &mut Reader<'a>, message: usize, number: usize) -> Result<Part<'a>, EncodeError> {
     let at = |member| Place { part: Some(number), ..Place::message(message, member) };
-    let [kind, said] = pick(part, ["type", "text"], at(""))?;
+    let [kind, said] = pick(reader, ["type", "text"], at(""))?;
     let kind = kind.ok_or_else(|| at("type").is(Fault::Missing))?;
     match kind.text().as_deref() {
         Some("image" | "image_url") => Ok(Part::IMAGE),
@@ -223,21 +223,15 @@ fn part<'a>(part: Value<'a>, message: usize, number: usize) -> Result<Part<'a>, 
     }
 }
 
-fn calls<'a>(calls: Option<Value<'a>>, message: usize) -> Result<Vec<PromptCall<'a>>, EncodeError> {
-    let Some(calls) = truthy(calls) else { return Ok(Vec::new()) };
-    if calls.kind() != ValueKind::Array {
-        return Err(Place::message(message, "tool_calls").is(Fault::Kind("a list of calls")));
-    }
-    (0..).zip(calls.items()).map(|(number, item)| call(item, message, number)).collect()
-}
-
-fn call<'a>(call: Value<'a>, message: usize, number: usize) -> Result<PromptCall<'a>, EncodeError> {
+fn call<'a>(reader: &mut Reader<'a>, message: usize, number: usize) -> Result<PromptCall<'a>, EncodeError> {
     let at = |member| Place { call: Some(number), ..Place::message(message, member) };
-    let [id, function, name, arguments] = pick(call, ["id", "function", "name", "arguments"], at(""))?;
+    let [id, function, name, arguments] = pick(reader, ["id", "function", "name", "arguments"], at(""))?;
     let ([name, arguments], name_at, arguments_at) = match function {
-        Some(function) => {
-            (pick(function, ["name", "arguments"], at("function"))?, at("function.name"), at("function.arguments"))
-        }
+        Some(function) => (
+            pick(&mut function.reader(), ["name", "arguments"], at("function"))?,
+            at("function.name"),
+            at("function.arguments"),
+        ),
         // A call may stand without its wrapper.
         None => ([name, arguments], at("name"), at("arguments")),
     };
@@ -275,7 +269,7 @@ fn response_format<'a>(format: Value<'a>) -> Result<ResponseFormat<'a>, EncodeEr
                 None => Value::NULL,
                 Some(named) => {
                     let place = Place::member("response_format.json_schema");
-                    let [schema, again] = pick(named, ["schema", "json_schema"], place)?;
+                    let [schema, again] = pick(&mut named.reader(), ["schema", "json_schema"], place)?;
                     schema.or(again).unwrap_or(named)
                 }
             };
@@ -287,27 +281,49 @@ fn response_format<'a>(format: Value<'a>) -> Result<ResponseFormat<'a>, EncodeEr
 
 fn image_prompts<'a>(spellings: Value<'a>) -> Result<Option<Vec<Cow<'a, str>>>, EncodeError> {
     let place = Place::member("image_prompts");
-    match spellings.kind() {
-        ValueKind::Null => Ok(None),
-        ValueKind::Array => spellings
-            .items()
-            .into_iter()
-            .map(|spelling| text(Some(spelling), place))
-            .collect::<Result<_, _>>()
-            .map(Some),
-        _ => Err(place.is(Fault::Kind("a list of strings"))),
+    if spellings.is_null() {
+        return Ok(None);
     }
+    let spellings =
+        list(&mut spellings.reader(), place, "a list of strings", |reader, _| text(Some(reader.value()?), place))?;
+    Ok(Some(spellings))
 }
 
 /// The members of an object that have these names.
 fn pick<'a, const N: usize>(
-    object: Value<'a>,
+    reader: &mut Reader<'a>,
     names: [&str; N],
     place: Place,
 ) -> Result<[Option<Value<'a>>; N], EncodeError> {
-    match object.kind() {
-        ValueKind::Object => Ok(object.pick(names)),
-        _ => Err(place.is(Fault::Kind("an object"))),
+    match reader.peek() {
+        Some(b'{') => Ok(reader.pick(names)?),
+        _ => Err(other(reader, place, "an object")),
+    }
+}
+
+/// The items of a list; `expected` says of what.
+fn list<'a, T>(
+    reader: &mut Reader<'a>,
+    place: Place,
+    expected: &'static str,
+    mut item: impl FnMut(&mut Reader<'a>, usize) -> Result<T, EncodeError>,
+) -> Result<Vec<T>, EncodeError> {
+    if reader.peek() != Some(b'[') {
+        return Err(other(reader, place, expected));
+    }
+    let mut items = Vec::new();
+    reader.list(|reader| {
+        items.push(item(reader, items.len())?);
+        Ok::<_, EncodeError>(())
+    })?;
+    Ok(items)
+}
+
+/// The error that the next value is none of what is expected, or is no JSON at all.
+fn other(reader: &mut Reader<'_>, place: Place, expected: &'static str) -> EncodeError {
+    match reader.value() {
+        Ok(_) => place.is(Fault::Kind(expected)),
+        Err(error) => error.into(),
     }
 }
 

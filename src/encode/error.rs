@@ -104,15 +104,15 @@ impl fmt::Display for Place {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Json(error) => write!(f, "the request is no JSON: {error}"),
+            Fault::Json(error) => write!(f, "the request cannot be read: {error}"),
             Fault::Missing => f.write_str("is missing"),
             Fault::Kind(kind) => write!(f, "must be {kind}"),
             Fault::Role(role) => {
-                write!(f, "must be system, user, assistant or tool, not {role:?}")?;
+                write!(f, "must be system, user, assistant or tool, not {:?}", shortened(role))?;
                 if role == "developer" { f.write_str("; send it as system") } else { Ok(()) }
             }
             Fault::Effort(effort) => {
-                write!(f, "must be \"low\", \"high\" or \"max\" (null for no notice), not {effort}")
+                write!(f, "must be \"low\", \"high\" or \"max\" (null for no notice), not {}", shortened(effort))
             }
             Fault::NameOfTool => f.write_str(
                 "the tool is not known: send a tool_call_id of the assistant's last tool_calls, or the tool's name",
@@ -125,6 +125,11 @@ impl fmt::Display for Fault {
             Fault::PartialCalls => f.write_str("a message with tool_calls cannot be continued"),
         }
     }
+}
+
+/// A client's word is not repeated at any length.
+fn shortened(word: &str) -> &str {
+    &word[..word.floor_char_boundary(40)]
 }
 
 impl fmt::Display for EncodeError {

@@ -126,22 +126,17 @@ impl<'a> Value<'a> {
 
     /// The members of an object, repeated keys too; none of what is no object.
     pub(crate) fn members(self) -> Vec<(Quoted<'a>, Value<'a>)> {
-        Reader::lenient(self.0).members().unwrap_or_default()
+        self.reader().members().unwrap_or_default()
     }
 
     /// The members of an object that have these names; none of what is no object.
     pub(crate) fn pick<const N: usize>(self, names: [&str; N]) -> [Option<Value<'a>>; N] {
-        Reader::lenient(self.0).pick(names).unwrap_or([None; N])
+        self.reader().pick(names).unwrap_or([None; N])
     }
 
-    /// The items of a list; none of what is no list.
-    pub(crate) fn items(self) -> Vec<Value<'a>> {
-        let mut items = Vec::new();
-        let read = Reader::lenient(self.0).list(|reader| {
-            items.push(reader.value()?);
-            Ok::<_, JsonError>(())
-        });
-        if read.is_ok() { items } else { Vec::new() }
+    /// Reads the value again.
+    pub(crate) fn reader(self) -> Reader<'a> {
+        Reader::lenient(self.0)
     }
 }
 
@@ -164,50 +159,95 @@ impl<'a> Quoted<'a> {
     pub(crate) fn code_points(self) -> Cow<'a, [u8]> {
         match memchr(b'\\', self.0.as_bytes()) {
             None => Cow::Borrowed(self.0.as_bytes()),
-            Some(first) => Cow::Owned(unescaped(self.0, first)),
+            Some(_) => Cow::Owned(unescaped(self.0.as_bytes())),
         }
     }
 }
 
-/// The escapes of two characters: what follows the backslash, and what they say.
-const ESCAPES: [(u8, u8); 8] = [
-    (b'"', b'"'),
-    (b'\\', b'\\'),
-    (b'/', b'/'),
-    (b'n', b'\n'),
-    (b'r', b'\r'),
-    (b't', b'\t'),
-    (b'b', 0x08),
-    (b'f', 0x0c),
-];
+/// For each byte what it says after a backslash; 0 for those that say nothing.
+const ESCAPES: [u8; 256] = {
+    let mut escapes = [0; 256];
+    let pairs = *b"\"\"\\\\//n\nr\rt\tb\x08f\x0c";
+    let mut at = 0;
+    while at < pairs.len() {
+        escapes[pairs[at] as usize] = pairs[at + 1];
+        at += 2;
+    }
+    escapes
+};
 
-fn escape(byte: u8) -> Option<u8> {
-    ESCAPES.iter().find(|(escape, _)| *escape == byte).map(|&(_, said)| said)
-}
+/// Runs of so many bytes without an escape are looked for in long strides.
+const RUN: usize = 32;
 
-/// Decodes the inside of a string whose first backslash is known.
-fn unescaped(inside: &str, first: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(inside.len());
-    let (mut rest, mut run) = (inside.as_bytes(), first);
+/// Decodes the inside of a string.
+fn unescaped(inside: &[u8]) -> Vec<u8> {
+    // What an escape says is no longer than the escape.
+    let mut out = vec![0; inside.len() + 8];
+    let (mut rest, mut len) = (inside, 0);
     loop {
-        bytes.extend_from_slice(&rest[..run]);
-        let Some(&[escaped, ref after @ ..]) = rest.get(run + 1..) else { return bytes };
+        let run = copy_run(rest, &mut out[len..]);
+        len += run;
+        let Some(&[escape, ref after @ ..]) = rest.get(run + 1..) else { break };
         rest = after;
-        match escape(escaped) {
-            Some(said) => bytes.push(said),
-            None => {
-                let mut unit = hex(rest).unwrap_or(0xfffd);
-                rest = rest.get(4..).unwrap_or_default();
-                // Two halves of one character.
-                if let (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) = (unit, low_half(rest)) {
-                    unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
-                    rest = &rest[6..];
-                }
-                push(unit, &mut bytes);
-            }
+        if escape != b'u' {
+            out[len] = ESCAPES[usize::from(escape)];
+            len += 1;
+            continue;
         }
-        run = memchr(b'\\', rest).unwrap_or(rest.len());
+        let mut unit = hex(rest).unwrap_or(0xfffd);
+        rest = rest.get(4..).unwrap_or_default();
+        // Two halves of one character.
+        if let (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) = (unit, low_half(rest)) {
+            unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+            rest = &rest[6..];
+        }
+        len += put(unit, &mut out[len..]);
     }
+    out.truncate(len);
+    out
+}
+
+/// Copies up to the first backslash, and gives how much that is.
+#[inline]
+fn copy_run(from: &[u8], to: &mut [u8]) -> usize {
+    let mut run = 0;
+    while let Some((word, _)) = from[run..].split_first_chunk::<8>() {
+        to[run..run + 8].copy_from_slice(word);
+        let found = equal(u64::from_le_bytes(*word), b'\\');
+        if found != 0 {
+            return run + first(found);
+        }
+        run += 8;
+        if run == RUN {
+            let more = memchr(b'\\', &from[run..]).unwrap_or(from.len() - run);
+            to[run..run + more].copy_from_slice(&from[run..run + more]);
+            return run + more;
+        }
+    }
+    for &byte in &from[run..] {
+        if byte == b'\\' {
+            break;
+        }
+        to[run] = byte;
+        run += 1;
+    }
+    run
+}
+
+const ONES: u64 = u64::MAX / 255;
+
+/// The highest bit of each byte that is below `limit` (at most 128); of bytes after the first others too.
+fn below(word: u64, limit: u8) -> u64 {
+    word.wrapping_sub(ONES * u64::from(limit)) & !word & ONES << 7
+}
+
+fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ (ONES * u64::from(byte)), 1)
+}
+
+/// The number of the first byte whose bit is set.
+fn first(bits: u64) -> usize {
+    bits.trailing_zeros() as usize / 8
 }
 
 fn low_half(rest: &[u8]) -> Option<u32> {
@@ -219,11 +259,13 @@ fn hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |unit, &digit| Some(unit << 4 | char::from(digit).to_digit(16)?))
 }
 
-fn push(unit: u32, bytes: &mut Vec<u8>) {
-    match char::from_u32(unit) {
-        Some(char) => bytes.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
-        None => bytes.extend([0xe0 | unit >> 12, 0x80 | unit >> 6 & 0x3f, 0x80 | unit & 0x3f].map(|byte| byte as u8)),
+/// Writes a code point as UTF-8, generalized to surrogates, and gives its length.
+fn put(unit: u32, out: &mut [u8]) -> usize {
+    if let Some(char) = char::from_u32(unit) {
+        return char.encode_utf8(out).len();
     }
+    out[..3].copy_from_slice(&[0xe0 | unit >> 12, 0x80 | unit >> 6 & 0x3f, 0x80 | unit & 0x3f].map(|byte| byte as u8));
+    3
 }
 
 /// The text in which each lone surrogate, three bytes, is one U+FFFD.
@@ -417,11 +459,7 @@ impl<'a> Reader<'a> {
         self.at += 1;
         loop {
             let rest = &self.json.as_bytes()[self.at..];
-            let run = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-            if self.strict && rest[..run].iter().fold(false, |found, &byte| found | (byte < 0x20)) {
-                self.at += rest.iter().position(|&byte| byte < 0x20).unwrap_or_default();
-                return Err(self.expected("an escape of the control character"));
-            }
+            let run = special(rest, self.strict);
             self.at += run;
             self.at += match rest[run..] {
                 [b'"', ..] => {
@@ -429,9 +467,10 @@ impl<'a> Reader<'a> {
                     return Ok(());
                 }
                 [b'\\', b'u', ref digits @ ..] if hex(digits).is_some() => 6,
-                [b'\\', escaped, ..] if escape(escaped).is_some() => 2,
+                [b'\\', escape, ..] if ESCAPES[usize::from(escape)] != 0 => 2,
                 [] => return Err(self.expected("the `\"` that ends the string")),
-                _ => return Err(self.expected("an escape of JSON")),
+                [b'\\', ..] => return Err(self.expected("an escape of JSON")),
+                _ => return Err(self.expected("an escape of the control character")),
             };
         }
     }
@@ -453,6 +492,32 @@ impl<'a> Reader<'a> {
         let column = self.at - memrchr(b'\n', before).map_or(0, |end| end + 1) + 1;
         JsonError { line, column, expected }
     }
+}
+
+/// The place of the first `"` or backslash, or, if `strict`, control character; else the end.
+#[inline]
+fn special(text: &[u8], strict: bool) -> usize {
+    let mut at = 0;
+    while let Some((word, _)) = text[at..].split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let found = equal(word, b'"') | equal(word, b'\\') | if strict { below(word, 0x20) } else { 0 };
+        if found != 0 {
+            return at + first(found);
+        }
+        at += 8;
+        if at == RUN {
+            let run = memchr2(b'"', b'\\', &text[at..]).unwrap_or(text.len() - at);
+            let control = strict && text[at..at + run].iter().fold(false, |found, &byte| found | (byte < 0x20));
+            return if control { at + control_at(&text[at..]) } else { at + run };
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\') || strict && *byte < 0x20;
+    text[at..].iter().position(is_special).map_or(text.len(), |more| at + more)
+}
+
+#[cold]
+fn control_at(text: &[u8]) -> usize {
+    text.iter().position(|&byte| byte < 0x20).unwrap_or(text.len())
 }
 
 /// The length of the number that the text begins with.

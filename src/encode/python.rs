@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::json::{Quoted, Reader, Token, Value, replaced};
+use super::json::{Quoted, Token, Value, replaced};
 use crate::event::ValueKind;
 use crate::parse::escape::Escaper;
 
@@ -134,7 +134,7 @@ impl<'a> Tree<'a> {
         let mut open = Vec::new();
         let mut pending = Vec::new();
         let mut key: Option<Quoted<'a>> = None;
-        let read = Reader::lenient(value.source()).walk(|token| {
+        let read = value.reader().walk(|token| {
             let (key, node) = match token {
                 Token::Key(quoted) => return key = Some(quoted),
                 Token::Open(bracket) => return open.push((bracket, pending.len(), key.take())),

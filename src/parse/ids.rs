@@ -1,7 +1,8 @@
 //! Token ids beside text -> which spelled markers are real.
 //!
 //! In: the ids of each delta, and the markers spelled in the text, which may come later than their ids. Out: for each
-//! spelled marker, the control token that it is, if it is one. Held: the markers whose ids came and whose text did not.
+//! spelled marker, the control token that it is, if it is one. Held: the markers whose ids came and whose text did not, of
+//! which there are a thousand at most.
 //!
 //! The ids tell of a quoted marker by how Kimi's tokenizer writes one: a token that ends in `<`, a `|`, the name, a `|`, and
 //! a token that begins with `>`. Such ids always spell the marker. A quotation that is tokenised in another way is told as
@@ -46,37 +47,69 @@ const BAR: u32 = 91;
 /// The token ` <|`, the only one with both.
 const LESS_BAR: u32 = 22_652;
 
-#[derive(Debug, Default)]
+/// The tokens `EOS` and `]`, in which a quoted `[EOS]` ends.
+const QUOTED_EOS: [u32; 2] = [85_521, 60];
+
+/// Markers that may wait for their text beside those that the text at hand can spell. The ids run ahead by what a
+/// detokenizer holds back, a few tokens; where more wait, the text of the oldest never comes.
+const WAITING: usize = 1_024;
+/// Bytes of the shortest spelling.
+const SHORTEST: usize = Marker::Eos.spelling().len();
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ids {
     /// Markers in the order of their ids; with its number if it is a control token, without if it is quoted.
     coming: VecDeque<(Marker, Option<u64>)>,
     /// The numbers of those that are control tokens.
     numbers: VecDeque<u64>,
-    /// The last ids, the latest last.
-    recent: [u32; 7],
+    /// How many of those are `[EOS]`.
+    ends: usize,
+    /// The last ids, each at the place of its number, modulo the length.
+    recent: [u32; 8],
     /// Ids so far.
     count: u64,
 }
 
 impl Ids {
-    /// Takes the ids of a delta, of which the first is number `first`.
-    pub(crate) fn receive(&mut self, first: u64, ids: &[u32]) {
+    /// Takes the ids of a delta, of which the first is number `first`, and whose text has `len` bytes. Gives how many control
+    /// tokens are given up: the oldest, where too many wait for their text.
+    #[inline]
+    pub(crate) fn receive(&mut self, first: u64, ids: &[u32], len: usize) -> usize {
+        let mut given_up = 0;
+        self.count = first;
         for (number, &id) in (first..).zip(ids) {
-            self.recent.rotate_left(1);
-            self.recent[6] = id;
-            if let Some(marker) = Marker::from_id(id) {
-                self.coming.push_back((marker, Some(number)));
-                self.numbers.push_back(number);
-            } else if let Some(marker) = self.quoted() {
-                self.coming.push_back((marker, None));
+            let after_bar = self.last(1) == BAR;
+            self.recent[number as usize % 8] = id;
+            self.count = number + 1;
+            let marker = if id >= Marker::FIRST_ID {
+                Marker::from_id(id).map(|marker| (marker, Some(number)))
+            } else if after_bar {
+                self.quoted().map(|marker| (marker, None))
+            } else {
+                continue;
+            };
+            if let Some((marker, number)) = marker {
+                while self.coming.len() >= WAITING + len / SHORTEST {
+                    given_up += usize::from(self.pop().is_some_and(|(_, number)| number.is_some()));
+                }
+                self.coming.push_back((marker, number));
+                self.numbers.extend(number);
+                self.ends += usize::from(marker == Marker::Eos);
             }
         }
-        self.count = first + ids.len() as u64;
+        given_up
+    }
+
+    /// The id that came last, the one before it, and so on, from 1 on.
+    #[inline]
+    fn last(&self, back: u64) -> u32 {
+        self.recent[self.count.wrapping_sub(back) as usize % 8]
     }
 
     /// The marker that the last ids quote.
     fn quoted(&self) -> Option<Marker> {
-        let (before, marker) = match &self.recent[..] {
+        let recent: [u32; 7] = std::array::from_fn(|at| self.last(7 - at as u64));
+        let (before, marker) = match &recent[..] {
             [.., BAR, greater] if GREATER.binary_search(greater).is_err() => return None,
             [before @ .., 4_454, BAR, _] => (before, Marker::Open),
             [before @ .., 10_794, BAR, _] => (before, Marker::Close),
@@ -93,14 +126,34 @@ impl Ids {
 
     /// The text spells a marker: gives its number if it is a control token.
     pub(crate) fn spelled(&mut self, marker: Marker) -> Option<u64> {
-        let (_, number) = self.coming.pop_front_if(|(coming, _)| *coming == marker)?;
-        number?;
-        self.numbers.pop_front()
+        if self.coming.front()?.0 == marker { self.pop()?.1 } else { None }
     }
 
-    /// Whether an `[EOS]` came whose text did not.
-    pub(crate) fn ends(&self) -> bool {
-        self.coming.iter().any(|(marker, _)| *marker == Marker::Eos)
+    /// Takes the first marker whose text has not come.
+    fn pop(&mut self) -> Option<(Marker, Option<u64>)> {
+        let (marker, number) = self.coming.pop_front()?;
+        if number.is_some() {
+            self.numbers.pop_front();
+        }
+        self.ends -= usize::from(marker == Marker::Eos);
+        Some((marker, number))
+    }
+
+    /// The text before and after the `[EOS]` in the text of a delta that is the one whose id came: no spelling alone makes
+    /// it a marker. If it is the last id, it ends the text, unless the text ends in one that is quoted; else the last that
+    /// is spelled is the one.
+    #[inline]
+    pub(crate) fn around_eos<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+        if self.ends == 0 {
+            return None;
+        }
+        let spelling = Marker::Eos.spelling();
+        if self.last(1) != Marker::Eos.id() {
+            return text.rsplit_once(spelling);
+        }
+        let before = text.strip_suffix(spelling)?;
+        let is_quoted = [self.last(3), self.last(2)] == QUOTED_EOS && !before.ends_with(spelling);
+        (!is_quoted).then_some((before, ""))
     }
 
     /// How many ids there are before the next control token whose text has not come.
@@ -111,8 +164,7 @@ impl Ids {
     /// The next control token whose text never came.
     pub(crate) fn unspelled(&mut self) -> Option<Marker> {
         loop {
-            if let (marker, Some(_)) = self.coming.pop_front()? {
-                self.numbers.pop_front();
+            if let (marker, Some(_)) = self.pop()? {
                 return Some(marker);
             }
         }
@@ -122,7 +174,7 @@ impl Ids {
     pub(crate) fn reset(&mut self) {
         self.coming.clear();
         self.numbers.clear();
-        (self.recent, self.count) = ([0; 7], 0);
+        (self.ends, self.recent, self.count) = (0, [0; 8], 0);
     }
 }
 
@@ -136,7 +188,7 @@ mod tests {
     fn tells_quoted_markers_from_control_tokens() {
         let mut ids = Ids::default();
         // `"<|open|>` quoted, then a real open, then ` <|end_of_msg|>` quoted.
-        ids.receive(0, &[57_838, 91, 4_454, 91, 29, 163_587, 25_385, 22_652, 517, 5_118, 14_222, 91, 29]);
+        ids.receive(0, &[57_838, 91, 4_454, 91, 29, 163_587, 25_385, 22_652, 517, 5_118, 14_222, 91, 29], 0);
         assert_eq!(ids.before_next(), 5);
         assert_eq!(ids.spelled(Marker::Open), None);
         assert_eq!(ids.spelled(Marker::Sep), None);
@@ -150,11 +202,61 @@ mod tests {
     fn what_spells_no_marker_quotes_none() {
         let mut ids = Ids::default();
         // `a|open|>` is none, and `<|open|` before a real one neither.
-        ids.receive(0, &[64, 91, 4_454, 91, 29, 27, 91, 4_454, 91, 163_587]);
+        ids.receive(0, &[64, 91, 4_454, 91, 29, 27, 91, 4_454, 91, 163_587], 0);
         assert_eq!(ids.spelled(Marker::Open), Some(9));
     }
 
-    /// Each marker in each form: behind `<` and `|`, or behind ` <|`; before a token that begins with `>`.
+    #[test]
+    fn the_oldest_of_too_many_is_given_up() {
+        let mut ids = Ids::default();
+        // `<|open|>`, of which every second is quoted.
+        let (real, quoted) = ([163_587], [27, 91, 4_454, 91, 29]);
+        let mut given_up = 0;
+        for number in 0..10_000 {
+            given_up += ids.receive(6 * number, &real, 0) + ids.receive(6 * number + 1, &quoted, 0);
+            assert!(ids.coming.len() <= WAITING && ids.numbers.len() <= ids.coming.len());
+        }
+        assert_eq!(given_up, 10_000 - WAITING / 2);
+        assert_eq!(ids.before_next(), 6 * given_up as u64);
+        // As many more may wait as the text can spell.
+        assert_eq!(ids.receive(60_000, &[163_587; 100], 100 * SHORTEST), 0);
+        assert_eq!(ids.coming.len(), WAITING + 100);
+        assert_eq!(ids.receive(60_100, &[163_587], 0), 51);
+        let left = std::iter::from_fn(|| ids.unspelled()).count();
+        assert_eq!(given_up + 51 + left, 10_101);
+        assert_eq!(ids.ends, 0);
+    }
+
+    #[test]
+    fn tells_the_eos_that_is_meant() {
+        let around = |ids: &[u32], text| {
+            let mut all = Ids::default();
+            all.receive(0, ids, 0);
+            all.around_eos(text)
+        };
+        const EOS: u32 = Marker::Eos.id();
+        for (ids, text, expected) in [
+            (&[EOS][..], "a[EOS]", Some(("a", ""))),
+            (&[EOS], "[EOS] a", None),
+            (&[EOS], "a", None),
+            (&[1, 2], "a[EOS]", None),
+            (&[793, 85_521, 60, EOS], "a [EOS]", None),
+            (&[793, 85_521, 60, EOS], "a [EOS][EOS]", Some(("a [EOS]", ""))),
+            (&[793, 85_521, 61, EOS], "a [EOS]", Some(("a ", ""))),
+            (&[793, 85_522, 60, EOS], "a [EOS]", Some(("a ", ""))),
+            (&[EOS, 5], "[EOS] a [EOS] b", Some(("[EOS] a ", " b"))),
+            (&[EOS, 5], "a", None),
+        ] {
+            assert_eq!(around(ids, text), expected, "{ids:?} {text}");
+        }
+        // Once it was found there is none any more.
+        let mut ids = Ids::default();
+        ids.receive(0, &[793, 85_521, 60, EOS], 0);
+        assert_eq!(ids.spelled(Marker::Eos), Some(3));
+        assert_eq!(ids.around_eos("[EOS]"), None);
+    }
+
+    /// Each marker in each form: after `<` and `|`, or after ` <|`; before a token that begins with `>`.
     #[test]
     fn knows_every_form_of_a_quotation() {
         let names: [(Marker, &[u32]); 4] = [
@@ -165,7 +267,7 @@ mod tests {
         ];
         let quotes = |before: &[u32], name: &[u32], greater: u32, marker: Marker| {
             let mut ids = Ids::default();
-            ids.receive(0, &[before, name, &[BAR, greater, marker.id()]].concat());
+            ids.receive(0, &[before, name, &[BAR, greater, marker.id()]].concat(), 0);
             // What is quoted comes first, and is none.
             ids.spelled(marker).is_none()
         };

@@ -7,7 +7,7 @@ use crate::diagnostic::Code;
 use crate::event::{Channel, Event, Sink, ValueKind};
 use crate::parse::call::{Call, Cause};
 use crate::parse::header::{self, Attributes};
-use crate::parse::table::{Action, Calls, Open, State, decide, recognises_foreign};
+use crate::parse::table::{Action, Calls, Open, State, decide};
 use crate::parse::tag::{Name, Tag};
 use crate::report::Out;
 use crate::request::{Request, Undeclared};
@@ -194,7 +194,7 @@ impl Machine {
 
     /// Takes an `<|open|>` or `<|close|>` that tokens tell, and that begins no tag.
     pub(crate) fn stray<S: Sink + ?Sized>(&mut self, raw: &str, out: &mut Out<'_, S>) {
-        if recognises_foreign(self.state) { self.drop_tag(Code::StrayMarker, raw, out) } else { self.data(raw, out) }
+        self.drop_tag(Code::StrayMarker, raw, out);
     }
 
     /// Takes a tag that tokens tell, and whose name the format does not have.

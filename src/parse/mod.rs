@@ -173,7 +173,8 @@ impl Parser {
     }
 
     /// Takes the text of one delta and its ids: control ids tell which spelled markers are real. The ids may run ahead of
-    /// the text by what a detokenizer holds back, and never lag behind it.
+    /// the text by what a detokenizer holds back, and never lag behind it. Of more than 1,024 markers that wait for their text,
+    /// the oldest is given up ([`Code::IdWithoutText`](crate::Code::IdWithoutText)).
     ///
     /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, and in any tokens if each delta has the
     /// text of just its one id. Where a control token's text never comes, what follows it is no structure either: the
@@ -186,9 +187,10 @@ impl Parser {
     ) -> Result<(), StateError> {
         self.begin(Source::Ids, sink)?;
         let Parser { scanner, ids: coming, reader, machine, ledger, .. } = self;
-        coming.receive(ledger.receive_tokens(ids.len()), ids);
-        // No spelling makes `[EOS]` a marker: where its id came, the last that is spelled is the one.
-        let end_of_text = if coming.ends() { text.rsplit_once(Marker::Eos.spelling()) } else { None };
+        for _ in 0..coming.receive(ledger.receive_tokens(ids.len()), ids, text.len()) {
+            ledger.note(Code::IdWithoutText, ledger.at());
+        }
+        let around_eos = coming.around_eos(text);
         let mut end = ledger.received() - scanner.prefix().len() as u64;
         ledger.receive(text);
         ledger.examined += text.len() as u64;
@@ -204,11 +206,11 @@ impl Parser {
             reader.piece(piece, origin, machine, out);
         };
         let mut rest = text;
-        if let Some((before, behind)) = end_of_text {
+        if let Some((before, after)) = around_eos {
             scanner.scan(before, &mut take);
             scanner.flush(&mut take);
             take(Piece::Marker(Marker::Eos));
-            rest = behind;
+            rest = after;
         }
         scanner.scan(rest, take);
         Ok(())

@@ -77,7 +77,9 @@ impl Reader {
         }
         if let Some(begun) = &mut self.begun {
             begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
-            if begun.may_be_a_tag() {
+            // What is open is known once the pending tag is settled.
+            let foreign = self.pending.is_some() || recognises_foreign(machine.state());
+            if begun.tag.may_be_known() || foreign && begun.may_be_foreign() {
                 self.held.push_str(text);
                 return self.settle(machine, out);
             }
@@ -152,8 +154,10 @@ impl Reader {
             let attributes = begun.tag.attributes();
             let header = &self.held[begun.at + attributes.start..begun.at + attributes.end];
             let readable = header.is_empty() || header::may_go_on(header);
-            let followed = self.pending.as_ref().map(|pending| pending.follow.tag(&begun.tag, false));
-            let may_be_known = begun.tag.may_be_known() && (readable || begun.origin == Origin::Known);
+            // What tokens tell is markup also if it cannot be read, but not in a value.
+            let is_markup = begun.origin == Origin::Known && recognises_foreign(machine.state());
+            let may_be_known = begun.tag.may_be_known() && (readable || is_markup);
+            let followed = self.followed();
             if begun.origin == Origin::Quoted || !may_be_known {
                 self.refuse(machine, out);
             } else if let Some(followed) = followed {
@@ -181,26 +185,31 @@ impl Reader {
 
     /// The tag that has begun got longer: is it what must follow, and may it stand here?
     fn settle<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if let (Some(pending), Some(begun)) = (&self.pending, &self.begun) {
-            match pending.follow.tag(&begun.tag, false) {
-                Followed::Wait => return,
-                followed => self.resolve(followed == Followed::Yes, machine, out),
-            }
+        match self.followed() {
+            Some(Followed::Wait) => return,
+            Some(followed) => self.resolve(followed == Followed::Yes, machine, out),
+            None => {}
         }
         if self.begun.as_ref().is_some_and(|begun| !begun.may_stand_in(machine.state())) {
             self.refuse(machine, out);
         }
     }
 
-    /// The tag that has begun can become none: it is text.
+    /// Whether the pending tag is followed by the one that has begun.
+    fn followed(&self) -> Option<Followed> {
+        Some(self.pending.as_ref()?.follow.tag(&self.begun.as_ref()?.tag, false))
+    }
+
+    /// The tag that has begun can become none: it is text, but for a marker that tokens tell.
     fn refuse<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
-        self.resolve(false, machine, out);
+        let followed = self.followed();
+        self.resolve(followed == Some(Followed::Yes), machine, out);
         let mut text = &*self.held;
         if let Some(begun) = self.begun.take() {
             if begun.tag.marker == Marker::Open {
                 machine.no_opener();
             }
-            if begun.origin == Origin::Known {
+            if begun.origin == Origin::Known && recognises_foreign(machine.state()) {
                 let (marker, header) = text.split_at(begun.tag.marker.spelling().len());
                 machine.stray(marker, out);
                 text = header;
@@ -298,11 +307,6 @@ impl Reader {
 }
 
 impl Begun {
-    /// Whether it can still become a tag.
-    fn may_be_a_tag(&self) -> bool {
-        self.tag.may_be_known() || self.may_be_foreign()
-    }
-
     /// Whether it can become a tag whose name the format does not have: only tokens tell one.
     fn may_be_foreign(&self) -> bool {
         self.origin == Origin::Known && self.tag.may_be_foreign()

@@ -1,6 +1,6 @@
 //! Tags while they arrive, and what may follow them.
 //!
-//! In: the text behind an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
+//! In: the text after an `<|open|>` or `<|close|>`. Out: whether it can still become a tag, and which. Held: how far
 //! the tag has come; the reader keeps its bytes.
 
 use crate::event::Channel;
@@ -119,7 +119,7 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTag {
     pub(crate) marker: Marker,
-    /// The names that it can still have.
+    /// The names that it can have; the one that it has, also if what stands after that makes it no tag.
     names: Names,
     part: Part,
     /// Its bytes so far.
@@ -136,14 +136,12 @@ impl OpenTag {
         for (at, &byte) in text.iter().enumerate() {
             let blank = header::is_blank(byte);
             self.part = match self.part {
-                Part::Before(blanks) | Part::After(blanks) if blank && blanks == BLANKS => Part::Foreign,
-                Part::Before(blanks) if blank => Part::Before(blanks + 1),
+                Part::Before(blanks) if blank && blanks < BLANKS => Part::Before(blanks + 1),
                 Part::Before(_) => self.narrow(0, byte),
-                Part::Name(len) if !blank => self.narrow(len, byte),
-                Part::Name(_) if self.name().is_none() => Part::Foreign,
+                Part::Name(len) if !blank || self.name().is_none() => self.narrow(len, byte),
                 Part::Name(_) if self.has_attributes() => Part::Attributes(self.len + at),
                 Part::Name(_) => Part::After(1),
-                Part::After(blanks) if blank => Part::After(blanks + 1),
+                Part::After(blanks) if blank && blanks < BLANKS => Part::After(blanks + 1),
                 Part::After(_) => Part::Foreign,
                 Part::Attributes(_) | Part::Foreign => break,
             };
@@ -212,7 +210,7 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag for it to be real, behind at most [`BLANKS`] bytes of white space. The end of the stream
+/// What must follow a tag for it to be real, after at most [`BLANKS`] bytes of white space. The end of the stream
 /// always will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
@@ -253,10 +251,10 @@ impl Follow {
     /// A tag follows that has begun; `whole` if a control token ends it here.
     pub(crate) fn tag(&self, tag: &OpenTag, whole: bool) -> Followed {
         let opener = tag.marker == Marker::Open;
-        let names = if opener { self.open } else { self.close };
+        let names = if opener { self.open.and(tag.names) } else { self.close.and(tag.names()) };
         let named = whole || opener && !matches!(tag.part, Part::Before(_) | Part::Name(_));
         match () {
-            () if tag.names().and(names).is_empty() => Followed::No,
+            () if names.is_empty() => Followed::No,
             () if named => Followed::Yes,
             () => Followed::Wait,
         }

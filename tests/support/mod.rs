@@ -15,6 +15,7 @@ use proptest::sample::select;
 use proptest::test_runner::RngSeed;
 use serde::Deserialize;
 
+pub(crate) use kimi_xtml_oracle::mixed::{Mixed, Segment, Told};
 pub(crate) use kimi_xtml_oracle::stream;
 pub(crate) use kimi_xtml_oracle::stream::*;
 
@@ -230,4 +231,45 @@ pub(crate) fn requests() -> impl Strategy<Value = Request> {
 /// Streams of such parts and requests, with tokens.
 pub(crate) fn streams() -> impl Strategy<Value = Stream> {
     (parts(), requests(), any::<u64>()).prop_map(|(parts, request, seed)| tokenized(&parts, request, seed))
+}
+
+/// Text, and bytes that are no UTF-8 between it.
+pub(crate) fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    let invalid = select(vec![
+        &b"\xff"[..],
+        b"\xc3",
+        b"\xe4\xb8",
+        b"\xf0\x9f\x98",
+        b"\xed\xa0\x80",
+        b"\x80",
+        b"\xc0\xaf",
+        b"\xf5\x80\x80\x80",
+    ]);
+    (parts(), vec((any::<usize>(), invalid), 0..6)).prop_map(|(parts, invalid)| {
+        let mut bytes: Vec<u8> = parts.into_iter().flat_map(|(text, _)| text.into_bytes()).collect();
+        for (at, invalid) in invalid {
+            let at = at % (bytes.len() + 1);
+            bytes.splice(at..at, invalid.iter().copied());
+        }
+        bytes
+    })
+}
+
+/// A part of a stream that comes by one kind of input.
+fn segment() -> impl Strategy<Value = Segment> {
+    let some = || vec(part(), 0..4);
+    let text = |parts: Vec<Part>| parts.into_iter().map(|(text, _)| text).collect::<String>();
+    let told = || (some(), any::<u64>()).prop_map(|(parts, seed)| Told::new(parts, seed));
+    let markers = MARKERS.into_iter().chain([Marker::Eos]).collect::<Vec<_>>();
+    prop_oneof![
+        some().prop_map(text).prop_map(Segment::Text),
+        bytes().prop_map(Segment::Bytes),
+        told().prop_map(Segment::Pieces),
+        (told(), vec(select(markers), 0..2)).prop_map(|(told, unspelled)| Segment::Ids(told, unspelled)),
+    ]
+}
+
+/// Streams whose kind of input changes.
+pub(crate) fn mixed() -> impl Strategy<Value = Mixed> {
+    (requests(), vec(segment(), 1..7)).prop_map(|(request, segments)| Mixed::new(request, segments))
 }

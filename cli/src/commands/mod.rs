@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod inspect;
 pub(crate) mod parse;
+pub(crate) mod prompt;
 pub(crate) mod record;
 pub(crate) mod replay;
 
@@ -45,6 +46,13 @@ impl Input {
         self.ended = (chunk.len() as u64) < limit;
         Ok((!chunk.is_empty()).then_some(chunk))
     }
+}
+
+/// A whole text.
+fn text(file: &Path) -> anyhow::Result<String> {
+    let mut input = Input::open(file, Chunk::Whole)?;
+    let text = String::from_utf8(input.next()?.unwrap_or_default());
+    text.with_context(|| format!("{} is no UTF-8", input.name))
 }
 
 /// The records of a case file, or the one with this id.

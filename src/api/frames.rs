@@ -1,0 +1,195 @@
+//! Chat Completions frames: deltas in, server-sent events out.
+//!
+//! [`Frames`] holds the head that all frames of a response share, [`Choice`] that of a choice, and how far it has come. A
+//! key that has nothing to say is absent, never null; a frame carries reasoning, content or a call, never two of them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::ser::Serialize;
+use serde_json::value::RawValue;
+
+use crate::api::chat::Chat;
+use crate::api::delta::{Delta, Increment};
+use crate::api::usage::Usage;
+use crate::object::Object;
+
+/// The server-sent frames of one request: `data: {json}` and a blank line each, written behind what the buffer has.
+///
+/// Call order: [`choice`](Frames::choice) for each choice and its frames until [`Choice::end`];
+/// [`usage`](Frames::usage) if the request asked for it; [`done`](Frames::done).
+///
+/// ```
+/// use bytes::BytesMut;
+/// use kimi_xtml::{Channel, Chat, Frames, Parser, Request, Usage};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Response));
+/// let mut chat = Chat::default().without_message();
+/// let frames = Frames::new("chatcmpl-1", 1_700_000_000, "kimi-k3");
+/// let mut choice = frames.choice(0);
+/// let mut out = BytesMut::new();
+/// for chunk in ["Hel", "lo<|close|>respo", "nse<|sep|><|close|>message<|sep|><|end_of_msg|>"] {
+///     parser.push(chunk, &mut chat)?;
+///     choice.write(&mut chat, &mut out);
+///     // Send what is in `out`: out.split().freeze()
+/// }
+/// let reason = parser.finish("stop", &mut chat)?;
+/// choice.write(&mut chat, &mut out);
+/// choice.end(reason, Some(&Usage::default()), &mut out);
+/// frames.done(&mut out);
+/// assert!(out.ends_with(b"data: [DONE]\n\n"));
+/// # Ok::<(), kimi_xtml::StateError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Frames {
+    /// A frame up to its choices: the same bytes in every frame.
+    head: Bytes,
+}
+
+impl Frames {
+    /// Frames of the completion `id`, created at this Unix time (seconds), by this model.
+    pub fn new(id: &str, created: u64, model: &str) -> Self {
+        let mut head = BytesMut::new();
+        head.put_slice(b"data: ");
+        let members = (("id", id), ("object", "chat.completion.chunk"), ("created", created), ("model", model));
+        json(&mut head, &Object(members));
+        head.truncate(head.len() - 1); // its `}` comes behind the choices
+        head.put_slice(b",\"choices\":[");
+        Frames { head: head.freeze() }
+    }
+
+    /// The frames of the choice with this index. Frames of several choices may interleave.
+    pub fn choice(&self, index: usize) -> Choice {
+        let head = [&self.head[..], format!("{{\"index\":{index},\"delta\":").as_bytes()].concat().into();
+        Choice { head, phase: Phase::New, usage: None }
+    }
+
+    /// The frame that `stream_options.include_usage` asks for, with the usage of the request and no choices.
+    pub fn usage(&self, usage: &Usage, out: &mut BytesMut) {
+        out.put_slice(&self.head);
+        Self::tail(Some(usage), out);
+    }
+
+    /// `[DONE]`, which ends a stream that met no error.
+    pub fn done(&self, out: &mut BytesMut) {
+        out.put_slice(b"data: [DONE]\n\n");
+    }
+
+    fn tail(usage: Option<&Usage>, out: &mut BytesMut) {
+        out.put_slice(b"]");
+        if let Some(usage) = usage {
+            out.put_slice(b",\"usage\":");
+            json(out, usage);
+        }
+        out.put_slice(b"}\n\n");
+    }
+}
+
+/// The frames of one choice.
+///
+/// The first frame carries the role, and goes out by itself before any other. Once reasoning has gone out, one frame
+/// with an empty `reasoning_content` stands before the next content, call or end. (Reasoning that comes after that,
+/// from a second think channel, goes out without another.)
+#[derive(Debug)]
+pub struct Choice {
+    /// A frame up to its delta: the same bytes in every frame.
+    head: Bytes,
+    phase: Phase,
+    usage: Option<Usage>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has gone out.
+    New,
+    /// The role has.
+    Started,
+    /// Reasoning has, and its end has not.
+    Reasoning,
+    /// The end of reasoning has.
+    Reasoned,
+}
+
+/// What a frame carries beside its delta, where the request asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras<'a> {
+    /// The tokens that made the delta, for `internal_content.token_ids`: see [`Chat::deltas_with_spans`].
+    pub token_ids: Option<&'a [u32]>,
+    /// The choice's `logprobs` object, as JSON: for content, the tokens of just its text.
+    pub logprobs: Option<&'a RawValue>,
+}
+
+impl Choice {
+    /// From now on every frame carries this usage (`stream_options.continuous_usage_stats`).
+    pub fn set_usage(&mut self, usage: Option<Usage>) {
+        self.usage = usage;
+    }
+
+    /// The first frame, unless it has gone out.
+    pub fn start(&mut self, out: &mut BytesMut) {
+        if self.phase == Phase::New {
+            self.phase = Phase::Started;
+            let delta = Object((("role", "assistant"), ("content", "")));
+            self.frame(delta, None, None, None, out);
+        }
+    }
+
+    /// A frame for each delta that `chat` has; clears `chat`.
+    pub fn write(&mut self, chat: &mut Chat, out: &mut BytesMut) {
+        for delta in chat.deltas() {
+            self.delta(delta, Extras::default(), out);
+        }
+        chat.clear();
+    }
+
+    /// The frame of one delta.
+    pub fn delta(&mut self, delta: Delta<'_>, extras: Extras<'_>, out: &mut BytesMut) {
+        self.start(out);
+        match (delta, self.phase) {
+            (Delta::Reasoning(_), Phase::Reasoned) => {}
+            (Delta::Reasoning(_), _) => self.phase = Phase::Reasoning,
+            _ => self.end_reasoning(out),
+        }
+        self.frame(Increment(delta, extras.token_ids), extras.logprobs, None, None, out);
+    }
+
+    /// The end frame: the finish reason, and the usage inside the choice.
+    pub fn end(mut self, reason: &str, usage: Option<&Usage>, out: &mut BytesMut) {
+        self.start(out);
+        self.end_reasoning(out);
+        self.frame(Object(()), None, Some(reason), usage, out);
+    }
+
+    fn end_reasoning(&mut self, out: &mut BytesMut) {
+        if self.phase == Phase::Reasoning {
+            self.phase = Phase::Reasoned;
+            self.frame(Delta::Reasoning(""), None, None, None, out);
+        }
+    }
+
+    fn frame(
+        &self,
+        delta: impl Serialize,
+        logprobs: Option<&RawValue>,
+        reason: Option<&str>,
+        usage: Option<&Usage>,
+        out: &mut BytesMut,
+    ) {
+        out.put_slice(&self.head);
+        json(out, &delta);
+        if let Some(logprobs) = logprobs {
+            out.put_slice(b",\"logprobs\":");
+            out.put_slice(logprobs.get().as_bytes());
+        }
+        out.put_slice(b",\"finish_reason\":");
+        json(out, &reason);
+        if let Some(usage) = usage {
+            out.put_slice(b",\"usage\":");
+            json(out, usage);
+        }
+        out.put_slice(b"}");
+        Frames::tail(self.usage.as_ref(), out);
+    }
+}
+
+pub(crate) fn json(out: &mut BytesMut, value: &impl Serialize) {
+    serde_json::to_writer(out.writer(), value).expect("keys are strings, and memory takes what is written");
+}

@@ -1,0 +1,78 @@
+//! Ids of calls.
+//!
+//! In: a call's name and ordinal. Out: its id, by the policy that was chosen. Held: the policy.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+use std::{fmt, process};
+
+/// How a call gets its id. The wire carries none; an id is minted once, when the call opens.
+///
+/// Ids that repeat in a conversation have frozen agents. The default, [`IdPolicy::random`], never repeats.
+#[derive(Default)]
+pub struct IdPolicy(Policy);
+
+#[derive(Default)]
+enum Policy {
+    #[default]
+    Random,
+    Numbered(usize),
+    With(Box<Mint>),
+}
+
+type Mint = dyn FnMut(&str, usize) -> String + Send + Sync;
+
+impl IdPolicy {
+    /// `call_` and 24 random letters and digits.
+    pub fn random() -> Self {
+        Self::default()
+    }
+
+    /// `{name}_{index}`, the index counted over the conversation: `start` is the number of calls made in it so far.
+    pub fn numbered(start: usize) -> Self {
+        IdPolicy(Policy::Numbered(start))
+    }
+
+    /// What `mint` gives for the tool's name and the call's ordinal in this message.
+    pub fn with(mint: impl FnMut(&str, usize) -> String + Send + Sync + 'static) -> Self {
+        IdPolicy(Policy::With(Box::new(mint)))
+    }
+
+    pub(crate) fn mint(&mut self, name: &str, call: usize) -> String {
+        match &mut self.0 {
+            Policy::Random => random_id(),
+            Policy::Numbered(start) => format!("{name}_{}", *start + call),
+            Policy::With(mint) => mint(name, call),
+        }
+    }
+}
+
+impl fmt::Debug for IdPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Policy::Random => f.write_str("IdPolicy::random()"),
+            Policy::Numbered(start) => write!(f, "IdPolicy::numbered({start})"),
+            Policy::With(_) => f.write_str("IdPolicy::with(..)"),
+        }
+    }
+}
+
+/// 142 bits of SipHash under the thread's keys, which came from the system. A forked process has the keys of its
+/// parent, so what tells the two apart is hashed.
+fn random_id() -> String {
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    static MINTED: AtomicU64 = AtomicU64::new(0);
+    let minted = MINTED.fetch_add(1, Ordering::Relaxed);
+    let seed = (process::id(), SystemTime::now(), minted);
+    let keys = RandomState::new();
+    let mut id = String::from("call_");
+    for word in 0..3u8 {
+        let mut bits = keys.hash_one((seed, word));
+        for _ in 0..8 {
+            id.push(char::from(ALPHABET[(bits % 62) as usize]));
+            bits /= 62;
+        }
+    }
+    id
+}
