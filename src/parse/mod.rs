@@ -191,7 +191,7 @@ impl Parser {
             ledger.note(Code::IdWithoutText, ledger.at());
         }
         let around_eos = coming.around_eos(text);
-        let mut end = ledger.received() - scanner.prefix().len() as u64;
+        let mut end = ledger.received() - scanner.held() as u64;
         ledger.receive(text);
         ledger.examined += text.len() as u64;
         let out = &mut Out { ledger, sink };
@@ -309,12 +309,11 @@ impl Parser {
     /// Text that is no structure.
     #[inline]
     fn quoted(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
-        if self.reader.listens(&self.machine) {
-            self.scan(text, Origin::Quoted, sink);
-        } else {
+        if !self.reader.listens(&self.machine) {
             let out = &mut Out { ledger: &mut self.ledger, sink };
-            self.reader.text(text, &mut self.machine, out);
+            return self.reader.text(text, &mut self.machine, out);
         }
+        self.scan(text, Origin::Quoted, sink);
         if !self.reader.listens(&self.machine) {
             self.flush(sink);
         }
