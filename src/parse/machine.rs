@@ -343,10 +343,11 @@ impl Machine {
             return self.call.start_value(key.as_deref(), kind, &self.request, raw, out);
         }
         let name = header::decode(attributes.tool.unwrap_or_default());
+        let at = attributes.tool.map_or(0..0, |tool| header::place(raw, tool));
         if !name.is_empty() && !self.request.tools.iter().any(|tool| *tool == name) {
             out.diagnose(Code::UndeclaredTool);
         }
-        self.call.start(&name, raw, out);
+        self.call.start(&name, at, raw, out);
     }
 
     /// Ends the innermost open thing, at the tag `raw` if that closes it.
