@@ -19,7 +19,7 @@ use crate::request::Request;
 /// let learns = |label: Label| !matches!(label, Label::Prompt | Label::Withheld | Label::Dropped);
 /// assert_eq!(Label::ALL.map(learns), [false, true, true, true, true, true, false, false]);
 /// assert_eq!(Label::CallName as u8, 4);
-/// assert_eq!(Label::CallName.name(), "call_name");
+/// assert_eq!(Label::CallName.name(), "call-name");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -56,14 +56,14 @@ impl Label {
         Label::Dropped,
     ];
 
-    /// The label's name, such as `call_name`.
+    /// The label's name, such as `call-name`.
     pub const fn name(self) -> &'static str {
         match self {
             Label::Prompt => "prompt",
             Label::Markup => "markup",
             Label::Reasoning => "reasoning",
             Label::Content => "content",
-            Label::CallName => "call_name",
+            Label::CallName => "call-name",
             Label::Argument => "argument",
             Label::Withheld => "withheld",
             Label::Dropped => "dropped",
