@@ -22,6 +22,7 @@ use serde_json::Value;
 use self::invariants::{
     completes, conserves, escaped, is_json, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
 };
+use self::mixed::{Mixed, Segment, Told};
 use self::stream::{Part, Random, Run, Stream, Way, run, show, tokenized};
 
 // ---- inputs ------------------------------------------------------------------------------------------------------
@@ -35,6 +36,16 @@ pub const REPEAT: u8 = 0xfe;
 /// In the input of [`pieces`] these bytes are control tokens; one that is spelled is text.
 pub const TOLD: [(u8, Marker); 5] =
     [(0xf8, Marker::Open), (0xf9, Marker::Close), (0xfa, Marker::Sep), (0xfb, Marker::EndOfMsg), (0xfc, Marker::Eos)];
+
+/// In the input of [`mixed`] these bytes end a segment, and say by which kind of input it comes: as text, as bytes, as pieces,
+/// with ids.
+pub const KINDS: [u8; 4] = [TEXT, BYTES, PIECES, IDS];
+const TEXT: u8 = 0xf5;
+const BYTES: u8 = 0xf6;
+const PIECES: u8 = 0xf7;
+const IDS: u8 = 0xc0;
+/// There the ids after this one never get their text.
+pub const UNSPELLED: u8 = 0xc1;
 
 /// What repetition makes of an input is no longer: beyond the limit of a header, so that it is reached.
 const LONGEST: usize = 20_000;
@@ -144,21 +155,62 @@ pub fn chunks(data: &[u8]) {
     agree(&stream, &stream.by_text(&mut Random(seed.into())), seed, twin);
 }
 
-/// Text and control tokens that are told: as pieces, as tokens, as text whose ids lead it.
-pub fn pieces(data: &[u8]) {
-    let Some((request, seed, rest)) = context(data) else { return };
-    let told = |byte: &u8| TOLD.iter().find(|(told, _)| told == byte).map(|&(_, marker)| marker);
+/// The control token that a byte is where they are told.
+fn told(byte: u8) -> Option<Marker> {
+    TOLD.iter().find(|(told, _)| *told == byte).map(|&(_, marker)| marker)
+}
+
+/// Text, and control tokens that are told.
+fn parts(data: &[u8]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    for part in rest.split_inclusive(|byte| told(byte).is_some()) {
-        let marker = part.last().and_then(told);
+    for part in data.split_inclusive(|&byte| told(byte).is_some()) {
+        let marker = part.last().and_then(|&byte| told(byte));
         let text = &part[..part.len() - usize::from(marker.is_some())];
         parts.push((String::from_utf8_lossy(text).into_owned(), true));
         parts.extend(marker.map(|marker| (marker.spelling().to_owned(), false)));
     }
+    parts
+}
+
+/// Text and control tokens that are told: as pieces, as tokens, as text whose ids lead it; and with ids that do not fit it.
+pub fn pieces(data: &[u8]) {
+    let Some((request, seed, rest)) = context(data) else { return };
+    let parts = parts(&rest);
     let stream = tokenized(&parts, request.clone(), seed.into());
     let random = &mut Random(seed.into());
     agree(&stream, &stream.by_ids(random), seed, twin::parse_pieces(&stream::pieces(&parts), &request));
     holds(&request, &stream.mixed(random));
+    holds(&request, &stream.astray(random));
+}
+
+/// Inputs of every kind, one after another: what the twin gives.
+pub fn mixed(data: &[u8]) {
+    let Some((request, seed, rest)) = context(data) else { return };
+    let mut segments = Vec::new();
+    for segment in rest.split_inclusive(|byte| KINDS.contains(byte)) {
+        let (data, kind) = match segment {
+            [data @ .., kind] if KINDS.contains(kind) => (data, *kind),
+            data => (data, KINDS[0]),
+        };
+        segments.push(match kind {
+            TEXT => Segment::Text(String::from_utf8_lossy(data).into_owned()),
+            BYTES => Segment::Bytes(data.to_vec()),
+            PIECES => Segment::Pieces(Told::new(parts(data), seed.into())),
+            _ => {
+                // What comes after the first of these never gets its text.
+                let (data, unspelled) = data.split_at(memchr::memchr(UNSPELLED, data).unwrap_or(data.len()));
+                let markers = unspelled.iter().filter_map(|&byte| told(byte)).collect();
+                Segment::Ids(Told::new(parts(data), seed.into()), markers)
+            }
+        });
+    }
+    let mixed = Mixed::new(request, segments);
+    let twin = twin::parse_pieces(&mixed.pieces(), &mixed.request);
+    for seed in [seed, !seed] {
+        let way = mixed.way(&mut Random(seed.into()));
+        let run = holds(&mixed.request, &way).without_tokens();
+        assert!(run.events == twin, "{mixed:?}\n{}\n{}", show(&run.events), show(&twin));
+    }
 }
 
 /// Bytes that need be no UTF-8, cut anywhere: what the twin gives.
@@ -440,7 +492,8 @@ mod tests {
 
     type Oracle = (&'static str, fn(&[u8]));
     const STREAMS: [Oracle; 2] = [("chunks", chunks), ("pieces", pieces)];
-    const OTHERS: [Oracle; 4] = [("bytes", bytes), ("roundtrip", roundtrip), ("chat", chat), ("json", json)];
+    const OTHERS: [Oracle; 5] =
+        [("bytes", bytes), ("mixed", mixed), ("roundtrip", roundtrip), ("chat", chat), ("json", json)];
 
     /// The committed seeds of an oracle, findings among them, and what a cut leaves of each.
     fn seeds(name: &str) -> Vec<Vec<u8>> {
