@@ -5,11 +5,15 @@
 
 use std::collections::VecDeque;
 
+use serde::Serialize;
+
 use crate::diagnostic::Code;
-use crate::event::{Event, Kind, Sink, Span};
+use crate::event::{Event, Kind, Span};
+use crate::sink::Sink;
 
 /// How much of the input went where, in bytes or in tokens. `input` is the sum of the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// All that is decided.
     pub input: u64,
@@ -42,7 +46,7 @@ impl Counts {
 }
 
 /// How often a deviation was met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Noted {
     /// The deviation.
     pub code: Code,
@@ -53,7 +57,7 @@ pub struct Noted {
 }
 
 /// What the parser did so far. Its size does not grow with the stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Bytes of the input whose fate is decided.
@@ -67,7 +71,7 @@ pub struct Report {
     pub diagnostics: Vec<Noted>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,

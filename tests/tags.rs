@@ -3,7 +3,7 @@
 //! In: text, pushed whole and in every pair of chunks. Checked: what it is, and how often lexing looked at it. A text in braces
 //! is a tag, as `spell` says.
 
-use kimi_xtml::{Channel, Chat, Code, Event, IdPolicy, Message, Parser, Report, Request, Span};
+use kimi_xtml::{Channel, Chat, Code, IdPolicy, Message, Parser, Report, Request, sink_fn};
 
 mod support;
 
@@ -16,8 +16,8 @@ fn request() -> Request {
 fn parse<'t>(chunks: impl IntoIterator<Item = &'t str>) -> (Message, Report) {
     let mut parser = Parser::new(request());
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    chunks.into_iter().for_each(|chunk| parser.push(chunk, &mut chat).unwrap());
-    parser.finish("stop", &mut chat).unwrap();
+    chunks.into_iter().for_each(|chunk| parser.push(chunk, &mut chat));
+    parser.finish("stop", &mut chat);
     (chat.into_message().unwrap(), parser.report())
 }
 
@@ -59,8 +59,8 @@ fn the_right_thing_follows() {
 #[test]
 fn a_quoted_separator_is_text() {
     let mut parser = Parser::new(request().opened(Channel::Tools));
-    let mut ignored = |_: Event<'_>, _: Span| {};
-    parser.push_text("<|sep|>", &mut ignored).unwrap();
+    let mut ignored = sink_fn(|_, _| {});
+    parser.push_text("<|sep|>", &mut ignored);
     let told: Vec<Code> = parser.report().diagnostics.iter().map(|noted| noted.code).collect();
     assert_eq!(told, [Code::TextInTools]);
 }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use kimi_xtml::{Channel, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind};
+use kimi_xtml::{Channel, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind, sink_fn};
 use serde_json::value::RawValue;
 
 use super::stream::{Push, Random, Run, Stream, TOKENS, Way, cut, show};
@@ -66,6 +66,7 @@ fn count(counts: &mut kimi_xtml::Counts, kind: Kind, amount: u64) {
         Kind::Markup => counts.markup += amount,
         Kind::Withheld => counts.withheld += amount,
         Kind::Dropped => counts.dropped += amount,
+        _ => panic!("a kind that is not known here: {kind:?}"),
     }
 }
 
@@ -178,6 +179,7 @@ pub fn no_leak(way: &Way<'_>, run: &Run) {
             }
             Event::CallEnd { .. } => raw.is_empty() || is_tag(&raw, Marker::Close, &["call"]),
             Event::Diagnostic(_) => raw.is_empty(),
+            _ => false,
         };
         assert!(is_right, "{} {} is not {}\n{}\n{}", way.name, cut(event), cut(&raw), cut(way), show(&run.events));
     }
@@ -227,10 +229,12 @@ impl Open {
                 Some(Channel::Think) => !request.separate_reasoning,
                 Some(Channel::Tools) => false,
                 None | Some(Channel::Response) => true,
+                Some(_) => false,
             },
             Event::Withheld(_) => outside && request.undeclared == Undeclared::Withhold,
             Event::Markup(_) => outside || in_tools && self.value.is_none(),
             Event::Dropped(_) | Event::Diagnostic(_) => true,
+            _ => false,
         }
     }
 }
@@ -291,7 +295,7 @@ fn place(parser: &Parser, open: &Open, told: bool) -> Place {
         (Some(Channel::Think | Channel::Response), _) => Place { openers: CHANNELS, pending: TEXT, most: DATA },
         (Some(Channel::Tools), Some(_)) if !told => Place { openers: CHANNELS, pending: VALUE, most: DATA },
         (Some(Channel::Tools), _) => Place { openers: NAMES, pending: VALUE, most: HEADER },
-        (None, _) => Place { openers: NAMES, pending: &[], most: HEADER },
+        _ => Place { openers: NAMES, pending: &[], most: HEADER },
     }
 }
 
@@ -360,11 +364,11 @@ pub fn prompt(stream: &Stream, way: &Way<'_>) {
     let (mut pushed, mut input, mut told) = (0, Vec::new(), false);
     for push in &way.pushes {
         let mut end = 0;
-        let mut take = |event: Event<'_>, span: Span| {
+        let mut take = sink_fn(|event, span| {
             open.take(&event, &stream.request);
             end = span.bytes.end;
-        };
-        push.to(&mut parser, &mut take).unwrap();
+        });
+        push.to(&mut parser, &mut take);
         input.extend(push.input());
         pushed += push.input().len();
         told |= !matches!(push, Push::Text(_) | Push::Bytes(_));

@@ -418,7 +418,7 @@ impl<'a> Twin<'a> {
         match channel {
             Channel::Think => self.think(),
             Channel::Response => self.response(),
-            Channel::Tools => {
+            _ => {
                 self.repeated(Tools);
                 self.tools();
             }
@@ -483,7 +483,7 @@ impl<'a> Twin<'a> {
                 let code = match channel {
                     Channel::Think => Code::UnclosedThink,
                     Channel::Response => Code::UnclosedResponse,
-                    Channel::Tools => Code::UnclosedTools,
+                    _ => Code::UnclosedTools,
                 };
                 self.unclosed(&stop, code)
             }
@@ -832,9 +832,9 @@ impl<'a> Twin<'a> {
         let opener = match marker {
             None => return Read::Text(end),
             Some(Marker::Sep) => return Read::Separator(end),
-            Some(Marker::EndOfMsg | Marker::Eos) => return plain(End, false, end),
             Some(Marker::Open) => true,
             Some(Marker::Close) => false,
+            Some(_) => return plain(End, false, end),
         };
         let (names, bare) = if opener { (openers, Read::BareOpen(end)) } else { (ALL, Read::BareClose(end)) };
         let (text, next) = self.text_and_marker(end);

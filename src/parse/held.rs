@@ -10,7 +10,7 @@ use crate::report::Ledger;
 const SMALLEST: usize = 256;
 const LARGEST: usize = 16 << 10;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     blocks: Vec<(String, Span)>,
     len: usize,

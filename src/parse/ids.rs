@@ -46,7 +46,7 @@ const BAR: u32 = 91;
 /// The token ` <|`, the only one with both.
 const LESS_BAR: u32 = 22_652;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ids {
     /// Markers in the order of their ids; with its number if it is a control token, without if it is quoted.
     coming: VecDeque<(Marker, Option<u64>)>,
