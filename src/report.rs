@@ -28,17 +28,21 @@ pub struct Counts {
     pub dropped: u64,
 }
 
-impl Counts {
-    fn add(&mut self, kind: Kind, amount: u64) {
-        self.input += amount;
-        *match kind {
-            Kind::Reasoning => &mut self.reasoning,
-            Kind::Content => &mut self.content,
-            Kind::Arguments => &mut self.arguments,
-            Kind::Markup => &mut self.markup,
-            Kind::Withheld => &mut self.withheld,
-            Kind::Dropped => &mut self.dropped,
-        } += amount;
+/// How much went where, by kind.
+type Kinds = [u64; 6];
+
+impl From<Kinds> for Counts {
+    fn from(kinds: Kinds) -> Counts {
+        let of = |kind: Kind| kinds[kind as usize];
+        Counts {
+            input: kinds.iter().sum(),
+            reasoning: of(Kind::Reasoning),
+            content: of(Kind::Content),
+            arguments: of(Kind::Arguments),
+            markup: of(Kind::Markup),
+            withheld: of(Kind::Withheld),
+            dropped: of(Kind::Dropped),
+        }
     }
 }
 
@@ -68,11 +72,11 @@ pub struct Report {
     pub diagnostics: Vec<Noted>,
 }
 
-/// What was counted so far, in bytes and in tokens.
-#[derive(Clone, Debug)]
+/// What was counted as arguments so far.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Tally {
-    bytes: Counts,
-    tokens: Counts,
+    bytes: u64,
+    tokens: u64,
 }
 
 #[derive(Debug, Default)]
@@ -88,8 +92,8 @@ pub(crate) struct Ledger {
     has_ids: bool,
     tokens_received: u64,
     pub(crate) examined: u64,
-    bytes: Counts,
-    tokens: Counts,
+    bytes: Kinds,
+    tokens: Kinds,
     /// Count and first offset, by code.
     noted: [(u64, u64); Code::ALL.len()],
 }
@@ -128,6 +132,7 @@ impl Ledger {
     }
 
     /// `count` ids came in. Gives the number of the first.
+    #[inline]
     pub(crate) fn receive_tokens(&mut self, count: usize) -> u64 {
         if !std::mem::replace(&mut self.has_ids, true) {
             self.runs.restart(Point { text: self.decided, count: 0 });
@@ -138,6 +143,7 @@ impl Ledger {
     }
 
     /// The tokens before `token` make the text before `text`, as far as no earlier ones do.
+    #[inline]
     pub(crate) fn cover(&mut self, text: u64, token: u64) {
         let runs = &mut self.runs;
         if !runs.is_empty() && runs.end().count == token {
@@ -152,51 +158,67 @@ impl Ledger {
     pub(crate) fn take(&mut self, len: usize, kind: Kind) -> Span {
         let (before, start) = (self.decided, self.at());
         self.decided += len as u64;
-        while !self.excess.is_empty() && self.excess.first().is_some_and(|end| end.text <= self.decided) {
-            self.excess.pop();
+        if !self.excess.is_empty() {
+            self.pass_excess();
         }
         let end = self.at();
-        self.bytes.add(kind, end - start);
-        Span { bytes: start..end, tokens: self.take_tokens(before, kind) }
+        self.bytes[kind as usize] += end - start;
+        Span { bytes: start..end, tokens: if self.has_ids { Some(self.take_tokens(before, kind)) } else { None } }
+    }
+
+    /// Takes the U+FFFD that are decided now.
+    #[cold]
+    fn pass_excess(&mut self) {
+        while self.excess.first().is_some_and(|end| end.text <= self.decided) {
+            self.excess.pop();
+        }
     }
 
     /// The tokens of the text from `before` to what is decided now.
-    #[inline]
-    fn take_tokens(&mut self, before: u64, kind: Kind) -> Option<Range<u64>> {
-        if !self.has_ids {
-            return None;
+    #[inline(never)]
+    fn take_tokens(&mut self, before: u64, kind: Kind) -> Range<u64> {
+        let runs = &mut self.runs;
+        let (start, end) = (runs.start(), runs.end());
+        if runs.is_single() && start.text == before && end.text == self.decided {
+            // Mostly the text is that of all tokens that are undecided.
+            self.tokens[kind as usize] += end.count - start.count;
+            runs.pop();
+            return start.count..end.count;
         }
+        self.take_each(before, kind)
+    }
+
+    fn take_each(&mut self, before: u64, kind: Kind) -> Range<u64> {
         let runs = &mut self.runs;
         let first = runs.start().count;
         let mut reach = first;
-        if before == self.decided {
-            return Some(first..first);
-        }
         while let Some(end) = runs.first()
+            && before < self.decided
             && runs.start().text < self.decided
         {
             reach = end.count;
             if before <= runs.start().text {
-                self.tokens.add(kind, end.count - runs.start().count);
+                self.tokens[kind as usize] += end.count - runs.start().count;
             }
             if self.decided < end.text {
                 break;
             }
             runs.pop();
         }
-        Some(first..reach)
+        first..reach
     }
 
-    /// What was counted so far.
+    /// What was counted as arguments so far.
     pub(crate) fn tally(&self) -> Tally {
-        Tally { bytes: self.bytes, tokens: self.tokens }
+        let arguments = Kind::Arguments as usize;
+        Tally { bytes: self.bytes[arguments], tokens: self.tokens[arguments] }
     }
 
     /// What was counted as arguments since then is dropped.
-    pub(crate) fn drop_arguments_since(&mut self, before: &Tally) {
-        for (now, before) in [(&mut self.bytes, &before.bytes), (&mut self.tokens, &before.tokens)] {
-            now.dropped += now.arguments - before.arguments;
-            now.arguments = before.arguments;
+    pub(crate) fn drop_arguments_since(&mut self, before: Tally) {
+        for (kinds, before) in [(&mut self.bytes, before.bytes), (&mut self.tokens, before.tokens)] {
+            let arguments = std::mem::replace(&mut kinds[Kind::Arguments as usize], before);
+            kinds[Kind::Dropped as usize] += arguments - before;
         }
     }
 
@@ -211,7 +233,7 @@ impl Ledger {
 
     /// Nothing more comes: tokens that never had a text are markup.
     pub(crate) fn finish(&mut self) {
-        self.tokens.add(Kind::Markup, self.tokens_received - self.tokens.input);
+        self.tokens[Kind::Markup as usize] += self.tokens_received - self.tokens.iter().sum::<u64>();
     }
 
     /// Forgets everything but the allocations.
@@ -224,8 +246,8 @@ impl Ledger {
 
     pub(crate) fn report(&self) -> Report {
         Report {
-            bytes: self.bytes,
-            tokens: self.has_ids.then_some(self.tokens),
+            bytes: self.bytes.into(),
+            tokens: self.has_ids.then(|| self.tokens.into()),
             examined: self.examined,
             diagnostics: Code::ALL
                 .iter()
@@ -248,6 +270,19 @@ impl<S: Sink + ?Sized> Out<'_, S> {
     #[inline]
     pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
         let span = self.ledger.take(len, event.kind());
+        self.sink.event(event, span);
+    }
+
+    /// Gives the event of a call's header, of `len` bytes, and before it where the tool's name stands in them.
+    pub(crate) fn header(&mut self, event: Event<'_>, len: usize, name: Range<usize>) {
+        let mut span = self.ledger.take(name.start, event.kind());
+        let mut of_name = self.ledger.take(name.len(), event.kind());
+        if let (Some(before), Some(tokens)) = (&span.tokens, &mut of_name.tokens) {
+            *tokens = before.end..tokens.end.max(before.end);
+        }
+        span.extend(&of_name);
+        span.extend(&self.ledger.take(len - name.end, event.kind()));
+        self.sink.call_name(of_name);
         self.sink.event(event, span);
     }
 
@@ -292,7 +327,7 @@ mod tests {
         assert!(tokens.bytes_max <= 32 << 10, "{} bytes", tokens.bytes_max);
         let replacements = measure(|| {
             let mut ledger = Ledger::default();
-            (0..16 << 10).for_each(|_| ledger.receive_replacement(1));
+            (0..16 << 10).for_each(|_| ledger.receive_invalid(1));
             assert_eq!(ledger.take(48 << 10, Kind::Dropped).bytes, 0..16 << 10);
         });
         assert!(replacements.bytes_max <= 32 << 10, "{} bytes", replacements.bytes_max);

@@ -19,8 +19,10 @@ use kimi_xtml::{
 };
 use serde_json::Value;
 
-use self::invariants::{completes, conserves, escaped, is_json, nests, no_leak, prompt, same, ways_of_bytes};
-use self::stream::{Part, Random, Run, Stream, Way, run, tokenized};
+use self::invariants::{
+    completes, conserves, escaped, is_json, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
+};
+use self::stream::{Part, Random, Run, Stream, Way, run, show, tokenized};
 
 // ---- inputs ------------------------------------------------------------------------------------------------------
 
@@ -121,6 +123,9 @@ fn agree(stream: &Stream, ways: &[Way<'_>], byte: u8, twin: Vec<(OwnedEvent, Spa
     let mut expected: Option<Run> = None;
     for way in [first, other, watched] {
         let run = holds(&stream.request, way);
+        if let Some(markers) = stream.markers().filter(|_| way.tokens() > 0 || way.name.starts_with("pieces")) {
+            tells(&stream.request, &markers, way, &run);
+        }
         assert!(run.report.examined <= 2 * stream.text.len() as u64, "{} looked too often", way.name);
         let run = run.without_tokens();
         let expected = expected.get_or_insert_with(|| Run { events: twin.clone(), ..run.clone() });
@@ -156,21 +161,16 @@ pub fn pieces(data: &[u8]) {
     holds(&request, &stream.mixed(random));
 }
 
-/// Bytes that need be no UTF-8, cut anywhere: what the text with U+FFFD gives.
+/// Bytes that need be no UTF-8, cut anywhere: what the twin gives.
 pub fn bytes(data: &[u8]) {
     let Some((request, seed, rest)) = context(data) else { return };
-    let text = String::from_utf8_lossy(&rest);
-    let as_text: Vec<_> = parse(&text, request.clone()).into_iter().map(|(event, _)| event).collect();
-    let replaced = text.matches('\u{fffd}').count() - rest.windows(3).filter(|three| three == b"\xef\xbf\xbd").count();
-    let first = std::str::from_utf8(&rest).err().map(|error| error.valid_up_to() as u64);
+    let twin = twin::parse_pieces(&[twin::Piece::Spelled(&rest)], &request);
     let mut expected: Option<Run> = None;
     for way in ways_of_bytes(&rest, &mut Random(seed.into())) {
         let mut run = holds(&request, &way);
         run.report.examined = 0;
-        let noted = run.report.diagnostics.iter().find(|noted| noted.code == Code::InvalidUtf8);
-        assert_eq!(noted.map_or(0, |noted| noted.count), replaced as u64);
-        assert_eq!(noted.map(|noted| noted.first), first);
-        assert!(run.events.iter().map(|(event, _)| event).eq(&as_text), "{}: {way:?}", way.name);
+        replaces(&rest, &way, &run);
+        assert!(run.events == twin, "{way:?}\n{}\n{}", show(&run.events), show(&twin));
         assert_eq!(run, *expected.get_or_insert_with(|| run.clone()), "{}", way.name);
     }
 }

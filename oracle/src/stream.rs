@@ -5,6 +5,7 @@
 //! seed.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
 
@@ -268,11 +269,45 @@ impl Stream {
         Way { name: "mixed", pushes }
     }
 
+    /// With ids that belong to other text: ahead of theirs, after it, or more of them than there is.
+    pub fn astray(&self, random: &mut Random) -> Way<'_> {
+        let mut ends = Vec::new();
+        let (mut text, mut ids) = (0, 0);
+        while text < self.text.len() || ids < self.ids.len() {
+            text = self.text.ceil_char_boundary(text + random.below(24));
+            ids = self.ids.len().min(ids + random.below(8));
+            ends.push((text, ids));
+        }
+        self.with_ids("ids, astray", ends)
+    }
+
     /// The tokens with their text, if each came alone.
     pub fn tokens(&self) -> Option<Vec<(u32, &str)>> {
         let texts = chunks(&self.text, self.ends.iter().map(|end| end.0));
         let single = self.ends.iter().enumerate().all(|(at, end)| end.1 == at + 1);
         single.then(|| self.ids.iter().copied().zip(texts).collect())
+    }
+
+    /// The places of its control tokens, if they are known: each token came alone, or all that is spelled is real.
+    pub fn markers(&self) -> Option<Vec<Range<u64>>> {
+        let (mut markers, mut spelled, mut at) = (Vec::new(), Vec::new(), 0);
+        if let Some(tokens) = self.tokens() {
+            for (id, text) in tokens {
+                let end = at + text.len() as u64;
+                markers.extend(Marker::from_id(id).filter(|_| !text.is_empty()).map(|_| at..end));
+                at = end;
+            }
+            return Some(markers);
+        }
+        let mut rest = self.text.as_str();
+        while let Some((before, marker, after)) = split_at_marker(rest) {
+            let start = (self.text.len() - rest.len() + before.len()) as u64;
+            markers.push(start..start + marker.spelling().len() as u64);
+            spelled.push(marker.id());
+            rest = after;
+        }
+        let control = self.ids.iter().filter(|&&id| Marker::from_id(id).is_some());
+        control.eq(&spelled).then_some(markers)
     }
 
     fn with_ids(&self, name: &'static str, ends: impl IntoIterator<Item = (usize, usize)>) -> Way<'_> {

@@ -847,7 +847,7 @@ impl<'a> Twin<'a> {
         self.diagnose(Code::MixedForms, opener.start);
         self.muted += 1;
         let stop = self.raw_value(opener);
-        body.unclosed = !matches!(stop, Stop::Tag(tag) if tag.what == Close(opener.name()));
+        body.unclosed |= !matches!(stop, Stop::Tag(tag) if tag.what == Close(opener.name()));
         self.muted -= 1;
         self.drop_range(opener.start..self.at);
     }

@@ -85,10 +85,10 @@ impl Held {
     /// What can begin JSON, the rest, and what was counted before the rest.
     pub(crate) fn parts(
         &self,
-    ) -> (impl Iterator<Item = (&str, &Span)>, impl Iterator<Item = (&str, &Span)>, Option<&Tally>) {
+    ) -> (impl Iterator<Item = (&str, &Span)>, impl Iterator<Item = (&str, &Span)>, Option<Tally>) {
         let at = self.rest.as_ref().map_or(self.blocks.len(), |rest| rest.block);
         let (json, rest) = self.blocks.split_at(at);
-        (texts(json), texts(rest), self.rest.as_ref().map(|rest| &rest.before))
+        (texts(json), texts(rest), self.rest.as_ref().map(|rest| rest.before))
     }
 
     /// Forgets it.

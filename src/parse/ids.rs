@@ -144,9 +144,10 @@ impl Ids {
     /// is spelled is the one.
     #[inline]
     pub(crate) fn around_eos<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        if self.ends == 0 {
-            return None;
-        }
+        if self.ends == 0 { None } else { self.around_last_eos(text) }
+    }
+
+    fn around_last_eos<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let spelling = Marker::Eos.spelling();
         if self.last(1) != Marker::Eos.id() {
             return text.rsplit_once(spelling);

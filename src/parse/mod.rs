@@ -107,7 +107,9 @@ impl Parser {
     /// [`StateError::Finished`] after [`finish`](Self::finish), as for every input.
     pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Text, sink)?;
-        self.replace_partial(sink);
+        if !self.decoder.is_empty() {
+            self.replace_partial(sink);
+        }
         self.spelled(text, sink);
         Ok(())
     }
@@ -191,7 +193,7 @@ impl Parser {
             ledger.note(Code::IdWithoutText, ledger.at());
         }
         let around_eos = coming.around_eos(text);
-        let mut end = ledger.received() - scanner.prefix().len() as u64;
+        let mut end = ledger.received() - scanner.held() as u64;
         ledger.receive(text);
         ledger.examined += text.len() as u64;
         let out = &mut Out { ledger, sink };
@@ -273,6 +275,7 @@ impl Parser {
     }
 
     /// The first input, or the first of another kind.
+    #[cold]
     fn turn_to(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         match self.phase {
             Phase::Finished => return Err(StateError::Finished),
@@ -309,12 +312,11 @@ impl Parser {
     /// Text that is no structure.
     #[inline]
     fn quoted(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
-        if self.reader.listens(&self.machine) {
-            self.scan(text, Origin::Quoted, sink);
-        } else {
+        if !self.reader.listens(&self.machine) {
             let out = &mut Out { ledger: &mut self.ledger, sink };
-            self.reader.text(text, &mut self.machine, out);
+            return self.reader.text(text, &mut self.machine, out);
         }
+        self.scan(text, Origin::Quoted, sink);
         if !self.reader.listens(&self.machine) {
             self.flush(sink);
         }
@@ -353,11 +355,8 @@ impl Parser {
     }
 
     /// A character that was cut never became whole.
-    #[inline]
+    #[cold]
     fn replace_partial(&mut self, sink: &mut (impl Sink + ?Sized)) {
-        if self.decoder.is_empty() {
-            return;
-        }
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.flush(|decoded| self.decoded(decoded, sink));
         self.decoder = decoder;

@@ -69,12 +69,6 @@ impl Reader {
 
     /// Takes text that follows what is held.
     fn after_held<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if self.pending.is_some() && text.len() > 2 * BLANKS {
-            // So much tells what follows; the header that begins in it may be longer than a tag can be.
-            let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));
-            self.text(head, machine, out);
-            return self.text(rest, machine, out);
-        }
         if let Some(begun) = &mut self.begun {
             begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
             // What is open is known once the pending tag is settled.
@@ -110,7 +104,10 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             let bare = marker != Marker::Sep;
-            if let Some(tag) = begun.tag.tag() {
+            // A control token ends no tag that is quoted, but for the opener that may be repeated so.
+            let quoted = begun.origin == Origin::Quoted && origin == Origin::Known;
+            let tag = begun.tag.tag().filter(|&tag| !quoted || machine.repeats(tag));
+            if let Some(tag) = tag {
                 if !bare {
                     self.held.push_str(spelling);
                 }
@@ -174,8 +171,12 @@ impl Reader {
     }
 
     /// Whether spelled markers in quoted text matter: the opener of the open channel may be repeated there.
+    #[inline]
     pub(crate) fn listens(&self, machine: &Machine) -> bool {
-        self.begun.as_ref().map_or(machine.is_fresh(), |begun| begun.origin == Origin::Quoted)
+        match &self.begun {
+            Some(begun) => begun.origin == Origin::Quoted,
+            None => self.pending.is_none() && machine.is_fresh(),
+        }
     }
 
     /// The bytes that are not decided.

@@ -40,9 +40,20 @@ impl Default for Scanner {
 impl Scanner {
     /// Cuts `text` into pieces.
     #[inline]
-    pub(crate) fn scan(&mut self, mut text: &str, mut piece: impl FnMut(Piece<'_>)) {
+    pub(crate) fn scan(&mut self, text: &str, mut piece: impl FnMut(Piece<'_>)) {
+        let less = if self.held == 0 { find_less(text.as_bytes()) } else { None };
+        if self.held > 0 || less.is_some() {
+            self.pieces(text, less, piece);
+        } else if !text.is_empty() {
+            // Nearly all deltas are plain.
+            piece(Piece::Text(text));
+        }
+    }
+
+    /// Cuts text whose first `<` may be known.
+    fn pieces(&mut self, mut text: &str, mut less: Option<usize>, mut piece: impl FnMut(Piece<'_>)) {
         while !text.is_empty() {
-            let (before, marker) = if self.held == 0 { self.cut(&mut text) } else { self.join(&mut text) };
+            let (before, marker) = if self.held == 0 { self.cut(&mut text, less.take()) } else { self.join(&mut text) };
             if !before.is_empty() {
                 piece(Piece::Text(before));
             }
@@ -54,11 +65,10 @@ impl Scanner {
 
     /// Takes from `text` what stands before the next token, and the token; what may become one is held.
     #[inline]
-    fn cut<'t>(&mut self, text: &mut &'t str) -> (&'t str, Option<Marker>) {
+    fn cut<'t>(&mut self, text: &mut &'t str, less: Option<usize>) -> (&'t str, Option<Marker>) {
         let whole = std::mem::take(text);
-        let mut at = 0;
-        while let Some(next) = find_less(&whole.as_bytes()[at..]) {
-            at += next;
+        let mut next = less.or_else(|| find_less(whole.as_bytes()));
+        while let Some(at) = next {
             if let Some((marker, len)) = prefix_of_marker(&whole.as_bytes()[at..]) {
                 let is_whole = len == marker.spelling().len();
                 if !is_whole {
@@ -67,7 +77,7 @@ impl Scanner {
                 *text = &whole[at + len..];
                 return (&whole[..at], is_whole.then_some(marker));
             }
-            at += 1;
+            next = find_less(&whole.as_bytes()[at + 1..]).map(|further| at + 1 + further);
         }
         (whole, None)
     }
@@ -102,6 +112,12 @@ impl Scanner {
         }
     }
 
+    /// How many bytes are held.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
     /// What is held.
     pub(crate) fn prefix(&self) -> &'static str {
         &self.marker.spelling()[..self.held]
@@ -118,6 +134,14 @@ impl Scanner {
 /// close together, at the first of a long one.
 #[inline]
 fn find_less(bytes: &[u8]) -> Option<usize> {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>())
+        && bytes.len() <= 8
+    {
+        // All of them, some perhaps twice, as one word.
+        let word = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+        let at = find_byte(b'<', word)?;
+        return Some(if at < 4 { at } else { bytes.len() + at - 8 });
+    }
     let (near, far) = bytes.split_at(if bytes.len() <= 16 { bytes.len() } else { 4 });
     let found = near.iter().position(|&byte| byte == b'<');
     if found.is_some() || far.is_empty() {
@@ -126,16 +150,28 @@ fn find_less(bytes: &[u8]) -> Option<usize> {
     Some(near.len() + memchr(b'<', far)?)
 }
 
+/// The first of the eight bytes of a word that is `byte`, the lowest first.
+#[inline]
+fn find_byte(byte: u8, word: u64) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 255;
+    let other = word ^ (ONES * u64::from(byte));
+    let found = other.wrapping_sub(ONES) & !other & (ONES << 7);
+    (found != 0).then(|| found.trailing_zeros() as usize / 8)
+}
+
 /// The control token at the front of `bytes` (which begin with `<`), or one that they are a proper prefix of.
 #[inline]
 fn prefix_of_marker(bytes: &[u8]) -> Option<(Marker, usize)> {
-    if bytes.get(1).is_some_and(|&second| second != b'|') {
-        return None;
+    match *bytes {
+        [_] | [_, b'|'] => Some((Marker::Open, bytes.len())),
+        [_, b'|', byte, ..] => {
+            let marker = third(byte)?;
+            let spelling = marker.spelling().as_bytes();
+            let len = spelling.len().min(bytes.len());
+            (bytes[..len] == spelling[..len]).then_some((marker, len))
+        }
+        _ => None,
     }
-    let marker = bytes.get(2).map_or(Some(Marker::Open), |&byte| third(byte))?;
-    let spelling = marker.spelling().as_bytes();
-    let len = spelling.len().min(bytes.len());
-    (bytes[..len] == spelling[..len]).then_some((marker, len))
 }
 
 /// The control token whose spelling has this third byte.

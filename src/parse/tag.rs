@@ -7,33 +7,30 @@ use crate::event::Channel;
 use crate::marker::Marker;
 use crate::parse::header;
 
-/// The names that tags have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    Think,
-    Response,
-    Tools,
-    Call,
-    Argument,
-    Json,
-    Message,
+macro_rules! names {
+    ($($name:ident = $spelling:literal,)+) => {
+        /// The names that tags have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Name { $($name,)+ }
+
+        impl Name {
+            pub(crate) const ALL: &[Name] = &[$(Name::$name,)+];
+
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Name::$name => $spelling,)+ }
+            }
+        }
+    };
 }
 
-impl Name {
-    pub(crate) const ALL: [Name; 7] =
-        [Name::Think, Name::Response, Name::Tools, Name::Call, Name::Argument, Name::Json, Name::Message];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Name::Think => "think",
-            Name::Response => "response",
-            Name::Tools => "tools",
-            Name::Call => "call",
-            Name::Argument => "argument",
-            Name::Json => "json",
-            Name::Message => "message",
-        }
-    }
+names! {
+    Think = "think",
+    Response = "response",
+    Tools = "tools",
+    Call = "call",
+    Argument = "argument",
+    Json = "json",
+    Message = "message",
 }
 
 impl From<Channel> for Name {
@@ -60,7 +57,7 @@ pub(crate) struct Names(u8);
 
 impl Names {
     pub(crate) const NONE: Names = Names(0);
-    pub(crate) const ALL: Names = Names::of(&Name::ALL);
+    pub(crate) const ALL: Names = Names::of(Name::ALL);
 
     pub(crate) const fn of(names: &[Name]) -> Names {
         let mut set = 0;
@@ -90,7 +87,7 @@ impl Names {
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = Name> {
-        Name::ALL.into_iter().filter(move |&name| self.0 >> name as u8 & 1 == 1)
+        Name::ALL.iter().copied().filter(move |&name| self.0 >> name as u8 & 1 == 1)
     }
 }
 
