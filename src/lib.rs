@@ -22,7 +22,7 @@ pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses
 pub use diagnostic::Code;
 pub use encode::{
     Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Part, Piece, Place, Prompt, PromptCall,
-    PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+    PromptMessage, RenderError, ResponseFormat, Role, closing, encode, render, render_pieces,
 };
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
 pub use label::{Label, Labels, labels};

@@ -4,6 +4,7 @@
 //! `notices` and `message` write; `json` and `python` know how Python reads JSON and prints it.
 
 mod chat;
+mod closing;
 mod conversation;
 mod error;
 mod json;
@@ -15,6 +16,7 @@ mod python;
 mod render;
 mod results;
 
+pub use closing::closing;
 pub use conversation::{Arguments, Conversation, Effort, Part, PromptCall, PromptMessage, ResponseFormat, Role};
 pub use error::{EncodeError, Fault, Place};
 pub use json::{Json, JsonError};
