@@ -198,7 +198,6 @@ impl Call {
     }
 
     /// Text of the open value.
-    #[inline]
     pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
         let call = self.ordinal;
         let json = self.watch(text);
