@@ -6,6 +6,7 @@
 mod chat;
 mod closing;
 mod conversation;
+mod declared;
 mod error;
 mod json;
 mod message;

@@ -159,12 +159,17 @@ impl Tokenizer {
 
     /// The ids of a prompt, and what each of them is for.
     pub fn encode_prompt(&self, prompt: &Prompt<'_>) -> (Vec<u32>, Vec<Label>) {
-        let (mut ids, mut labels) = (Vec::new(), Vec::new());
-        for (piece, &label) in prompt.pieces.iter().zip(&prompt.labels) {
+        self.encode_labelled(&prompt.pieces, &prompt.labels)
+    }
+
+    /// The ids of pieces, each with the label of its piece.
+    pub(crate) fn encode_labelled(&self, pieces: &[Piece<'_>], labels: &[Label]) -> (Vec<u32>, Vec<Label>) {
+        let (mut ids, mut of_ids) = (Vec::new(), Vec::new());
+        for (piece, &label) in pieces.iter().zip(labels) {
             self.add_piece(piece, &mut ids);
-            labels.resize(ids.len(), label);
+            of_ids.resize(ids.len(), label);
         }
-        (ids, labels)
+        (ids, of_ids)
     }
 
     /// How many ids a text has, with room for those of 400,000 characters at most.
