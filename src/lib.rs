@@ -24,7 +24,7 @@ pub use api::{AnthropicMessages, Chat, Choice, Delta, Extras, Frames, IdPolicy, 
 pub use diagnostic::Code;
 pub use encode::{
     Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Part, Piece, Place, Prompt, PromptCall,
-    PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+    PromptMessage, RenderError, ResponseFormat, Role, closing, encode, render, render_pieces,
 };
 pub use event::{Channel, Event, Kind, OwnedEvent, Span, ValueKind, coalesce};
 pub use finish::FinishReason;

@@ -12,8 +12,8 @@ mod json;
 mod machine;
 mod reader;
 mod scan;
-mod table;
-mod tag;
+pub(crate) mod table;
+pub(crate) mod tag;
 mod utf8;
 
 use crate::diagnostic::Code;
@@ -24,7 +24,7 @@ use crate::parse::ids::Ids;
 use crate::parse::machine::Machine;
 use crate::parse::reader::Reader;
 use crate::parse::scan::{Piece, Scanner};
-use crate::parse::table::Origin;
+use crate::parse::table::{Origin, State};
 use crate::parse::utf8::Decoder;
 use crate::report::{Ledger, Out, Report};
 use crate::request::Request;
@@ -252,6 +252,16 @@ impl Parser {
     /// form. For debugging; it is copied.
     pub fn held(&self) -> String {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
+    }
+
+    /// The innermost open thing.
+    pub(crate) fn state(&self) -> State {
+        self.machine.state()
+    }
+
+    /// The marker and the text so far of a tag of the format that a control token began.
+    pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
+        self.reader.begun_tag()
     }
 
     /// What comes before every input. Gives whether the stream still takes one.

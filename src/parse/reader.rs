@@ -184,6 +184,13 @@ impl Reader {
         &self.held
     }
 
+    /// The marker and the text so far of a tag of the format that a control token began.
+    pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
+        let begun = self.begun.as_ref().filter(|begun| begun.origin == Origin::Known && begun.tag.may_be_known())?;
+        let marker = begun.tag.marker;
+        Some((marker, &self.held[begun.at + marker.spelling().len()..]))
+    }
+
     /// The tag that has begun got longer: is it what must follow, and may it stand here?
     fn settle<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         match self.followed() {
