@@ -6,11 +6,14 @@
 use std::ops::Range;
 
 use crate::diagnostic::Code;
-use crate::event::{Event, Kind, Sink, Span};
+use crate::event::{Event, Kind, Span};
+use crate::sink::Sink;
 use crate::steps::{Point, Steps};
 
 /// How much of the input went where, in bytes or in tokens. `input` is the sum of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Counts {
     /// All that is decided.
     pub input: u64,
@@ -48,6 +51,7 @@ impl From<Kinds> for Counts {
 
 /// How often a deviation was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Noted {
     /// The deviation.
     pub code: Code,
@@ -59,6 +63,7 @@ pub struct Noted {
 
 /// What the parser did so far. Its size does not grow with the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
     /// Bytes of the input whose fate is decided.
@@ -79,7 +84,7 @@ pub(crate) struct Tally {
     tokens: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,
@@ -270,6 +275,19 @@ impl<S: Sink + ?Sized> Out<'_, S> {
     #[inline]
     pub(crate) fn event(&mut self, event: Event<'_>, len: usize) {
         let span = self.ledger.take(len, event.kind());
+        self.sink.event(event, span);
+    }
+
+    /// Gives the event of a call's header, of `len` bytes, and before it where the tool's name stands in them.
+    pub(crate) fn header(&mut self, event: Event<'_>, len: usize, name: Range<usize>) {
+        let mut span = self.ledger.take(name.start, event.kind());
+        let mut of_name = self.ledger.take(name.len(), event.kind());
+        if let (Some(before), Some(tokens)) = (&span.tokens, &mut of_name.tokens) {
+            *tokens = before.end..tokens.end.max(before.end);
+        }
+        span.extend(&of_name);
+        span.extend(&self.ledger.take(len - name.end, event.kind()));
+        self.sink.call_name(of_name);
         self.sink.event(event, span);
     }
 

@@ -2,11 +2,13 @@
 //!
 //! In: text. Out: fragments of the string, in which RFC 8259's special bytes are escaped. Nothing is held.
 
+use crate::parse::utf8::split_within;
+
 /// Text that is escaped at a time; a fragment is at most six times as long.
 const BLOCK: usize = 256;
 
 /// Gives text as fragments of the inside of a JSON string.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Escaper {
     /// Room for an escaped block, and for a word more, since words are copied before they are looked at.
     buffer: Vec<u8>,
@@ -17,7 +19,7 @@ impl Escaper {
     #[inline]
     pub(crate) fn escape(&mut self, mut text: &str, mut fragment: impl FnMut(&str, usize)) {
         while !text.is_empty() {
-            let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
+            let (block, rest) = split_within(text, BLOCK);
             let escaped = if is_plain(block.as_bytes()) { block } else { self.block(block) };
             fragment(escaped, block.len());
             text = rest;
