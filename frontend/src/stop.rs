@@ -1,6 +1,6 @@
 //! Stop strings, which end the answer and nothing else.
 //!
-//! In: events. Out: the same events into a [`Chat`], content only up to the first stop string, nothing behind it. Held:
+//! In: events. Out: the same events into a [`Chat`], content only up to the first stop string, nothing after it. Held:
 //! content that may be the beginning of a stop string, event by event, so that spans stay those of the events.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ pub struct Stop {
     /// Where events go.
     pub chat: Chat,
     stops: Vec<String>,
-    /// The texts of `held`, one behind the other.
+    /// The texts of `held`, one after the other.
     text: String,
     held: VecDeque<(usize, Span)>,
     hit: Option<(usize, Span)>,

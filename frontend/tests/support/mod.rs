@@ -247,7 +247,7 @@ pub(crate) fn check_usage(usage: &Value) {
     assert!(number("/prompt_tokens_details/cached_tokens") <= number("/prompt_tokens"));
 }
 
-/// One empty reasoning frame: behind the last that is not empty, before the first content or call.
+/// One empty reasoning frame: after the last that is not empty, before the first content or call.
 fn check_reasoning_end(frames: &[Value]) {
     let reasoning = |frame: &Value| frame["delta"]["reasoning_content"].as_str().map(str::to_owned);
     let said = |frame: &Value| reasoning(frame).is_some_and(|text| !text.is_empty());
