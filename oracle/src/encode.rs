@@ -164,9 +164,8 @@ fn comes_back(message: &PromptMessage<'_>, thinking: bool, pieces: &[Piece<'_>])
             Piece::Marker(marker) => parser.push_marker(*marker, &mut chat),
             text => parser.push_text(text.spelling(), &mut chat),
         }
-        .expect("no end was pushed");
     }
-    parser.finish("stop", &mut chat).expect("it was not finished");
+    parser.finish("stop", &mut chat);
     let back = chat.into_message().expect("it is assembled");
     for (text, back, channel) in
         [(reasoning, back.reasoning, Channel::Think), (&content, back.content, Channel::Response)]

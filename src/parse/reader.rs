@@ -11,7 +11,6 @@
 
 use std::ops::Range;
 
-use crate::event::Sink;
 use crate::marker::Marker;
 use crate::parse::header::{self, Attributes};
 use crate::parse::machine::Machine;
@@ -19,9 +18,10 @@ use crate::parse::scan::Piece;
 use crate::parse::table::{Advice, Origin, State, advise, recognised, recognises_foreign};
 use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 use crate::report::Out;
+use crate::sink::Sink;
 
 /// A tag whose end has not come, `at` in the held bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Begun {
     tag: OpenTag,
     at: usize,
@@ -29,7 +29,7 @@ struct Begun {
 }
 
 /// A whole tag that is real if the right thing follows; its bytes are the first held.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     tag: Tag,
     len: usize,
@@ -38,7 +38,7 @@ struct Pending {
     follow: Follow,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reader {
     held: String,
     pending: Option<Pending>,
