@@ -14,7 +14,7 @@ mod support;
 
 use support::{Random, config, spell, streams};
 
-type Token = (u32, String);
+type Token = (String, u32);
 
 /// Tokens, short as in [`spell`].
 fn tokens(short: &str) -> Vec<Token> {
@@ -22,22 +22,22 @@ fn tokens(short: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = text.as_str();
     while let Some((before, marker, after)) = support::split_at_marker(rest) {
-        tokens.extend((!before.is_empty()).then(|| (1, before.to_owned())));
-        tokens.push((marker.id(), String::new()));
+        tokens.extend((!before.is_empty()).then(|| (before.to_owned(), 1)));
+        tokens.push((String::new(), marker.id()));
         rest = after;
     }
-    tokens.extend((!rest.is_empty()).then(|| (1, rest.to_owned())));
+    tokens.extend((!rest.is_empty()).then(|| (rest.to_owned(), 1)));
     tokens
 }
 
 fn pushed(parser: &mut Parser, chat: &mut Chat, tokens: &[Token], pieces: &[Piece<'_>]) {
-    for (id, text) in tokens {
-        parser.push_token(*id, text, chat).unwrap();
+    for (text, id) in tokens {
+        parser.push_token(text, *id, chat);
     }
     for piece in pieces {
         match piece {
-            Piece::Marker(marker) => parser.push_marker(*marker, chat).unwrap(),
-            piece => parser.push_text(piece.spelling(), chat).unwrap(),
+            Piece::Marker(marker) => parser.push_marker(*marker, chat),
+            piece => parser.push_text(piece.spelling(), chat),
         }
     }
 }
@@ -46,7 +46,7 @@ fn pushed(parser: &mut Parser, chat: &mut Chat, tokens: &[Token], pieces: &[Piec
 fn parsed(request: &Request, tokens: &[Token], pieces: &[Piece<'_>]) -> (Message, Vec<Code>) {
     let (mut parser, mut chat) = (Parser::new(request.clone()), Chat::default());
     pushed(&mut parser, &mut chat, tokens, pieces);
-    parser.finish("length", &mut chat).unwrap();
+    parser.finish("length", &mut chat);
     let codes = parser.report().diagnostics.iter().map(|noted| noted.code).collect();
     (chat.into_message().unwrap(), codes)
 }
@@ -167,14 +167,14 @@ fn what_can_become_no_tag_is_left() {
 #[test]
 fn what_goes_on_after_its_end_has_no_close() {
     let request = || Request::new().opened(Channel::Response);
-    let eos = (Marker::Eos.id(), String::new());
+    let eos = (String::new(), Marker::Eos.id());
     for (short, expected) in
         [("a$", Some("")), ("a", Some("<|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>"))]
     {
         let mut tokens = tokens(short);
         tokens.push(eos.clone());
         assert_eq!(closing(request(), &tokens).map(|pieces| text(&pieces)).as_deref(), expected);
-        tokens.push((1, "b".into()));
+        tokens.push(("b".into(), 1));
         assert_eq!(closing(request(), &tokens), None);
     }
     assert_eq!(closing(request(), &tokens("a$b")), None);
@@ -197,13 +197,9 @@ fn arguments() -> impl Strategy<Value = String> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let call = (name(), arguments()).prop_map(|(name, arguments)| ToolCall { name, arguments, ..ToolCall::default() });
+    let call = (name(), arguments()).prop_map(|(name, arguments)| ToolCall::new(name, arguments));
     let text = "[a-z .\n<|>é]{0,12}";
-    (text, text, vec(call, 0..3)).prop_map(|(reasoning, content, tool_calls)| Message {
-        reasoning,
-        content,
-        tool_calls,
-    })
+    (text, text, vec(call, 0..3)).prop_map(|(reasoning, content, calls)| Message::of(reasoning, content, calls))
 }
 
 /// Pieces as tokens: text is cut anywhere.
@@ -211,11 +207,11 @@ fn cut_up(pieces: &[Piece<'_>], random: &mut Random) -> Vec<Token> {
     let mut tokens = Vec::new();
     for piece in pieces {
         match piece {
-            Piece::Marker(marker) => tokens.push((marker.id(), String::new())),
+            Piece::Marker(marker) => tokens.push((String::new(), marker.id())),
             piece => {
                 let text = piece.spelling();
                 let ends = random.ends(text.len()).into_iter().map(|end| text.floor_char_boundary(end));
-                tokens.extend(support::chunks(text, ends).into_iter().map(|text| (1, text.to_owned())));
+                tokens.extend(support::chunks(text, ends).into_iter().map(|text| (text.to_owned(), 1)));
             }
         }
     }
@@ -223,7 +219,7 @@ fn cut_up(pieces: &[Piece<'_>], random: &mut Random) -> Vec<Token> {
 }
 
 fn spelled(tokens: &[Token]) -> String {
-    tokens.iter().map(|(id, text)| Marker::from_id(*id).map_or(text.as_str(), |marker| marker.spelling())).collect()
+    tokens.iter().map(|(text, id)| Marker::from_id(*id).map_or(text.as_str(), |marker| marker.spelling())).collect()
 }
 
 proptest! {
@@ -233,7 +229,8 @@ proptest! {
     #[test]
     fn a_cut_generation_is_closed_as_the_encoder_does(message in message(), thinking: bool, seed: u64) {
         let opened = if thinking { Channel::Think } else { Channel::Response };
-        let message = Message { reasoning: if thinking { message.reasoning } else { String::new() }, ..message };
+        let reasoning = if thinking { message.reasoning } else { String::new() };
+        let message = Message::of(reasoning, message.content, message.tool_calls);
         let request = Request::new().opened(opened).tools(["f"]);
         let pieces = render_pieces(&message, Some(opened)).unwrap();
         let tokens = cut_up(&pieces, &mut Random(seed));
@@ -269,9 +266,9 @@ proptest! {
     #[test]
     fn any_generation_is_closed(stream in streams(), end: prop::sample::Index) {
         let tokens: Vec<Token> =
-            stream.tokens().unwrap_or_default().into_iter().map(|(id, text)| (id, text.to_owned())).collect();
+            stream.tokens().unwrap_or_default().into_iter().map(|(id, text)| (text.to_owned(), id)).collect();
         let mut tokens = &tokens[..end.index(tokens.len() + 1)];
-        while let [before @ .., (id, _)] = tokens
+        while let [before @ .., (_, id)] = tokens
             && *id == Marker::Eos.id()
         {
             tokens = before;

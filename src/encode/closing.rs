@@ -4,12 +4,13 @@
 //! knows what is open, and takes what is written too: where each piece leads is its rules' business.
 
 use super::piece::{Label, Piece, Writer};
-use crate::event::{Channel, Event, Sink, Span, ValueKind};
+use crate::event::{Channel, Event, Span, ValueKind};
 use crate::marker::Marker;
 use crate::parse::Parser;
 use crate::parse::table::State;
 use crate::parse::tag::Name;
 use crate::request::Request;
+use crate::sink::Sink;
 
 /// White space of the format.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -31,28 +32,28 @@ const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 /// let text = |pieces: Vec<Piece<'_>>| pieces.iter().map(Piece::spelling).collect::<String>();
 /// let (open, close, sep) = (Marker::Open.id(), Marker::Close.id(), Marker::Sep.id());
 ///
-/// let cut_in_think = [(71, "hm")];
+/// let cut_in_think = [("hm", 71)];
 /// assert_eq!(
 ///     text(closing(request.clone(), &cut_in_think).unwrap()),
 ///     "<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>"
 /// );
 ///
-/// let cut_in_header = [(close, ""), (39_964, "think"), (sep, ""), (open, ""), (25_385, "tools"), (sep, ""), (open, ""),
-///     (10_257, "call"), (4_584, " tool"), (878, "=\""), (5_497, "ls")];
+/// let cut_in_header = [("", close), ("think", 39_964), ("", sep), ("", open), ("tools", 25_385), ("", sep), ("", open),
+///     ("call", 10_257), (" tool", 4_584), ("=\"", 878), ("ls", 5_497)];
 /// assert_eq!(
 ///     text(closing(request, &cut_in_header).unwrap()),
 ///     "\" index=\"1\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|><|end_of_msg|>"
 /// );
 /// ```
-pub fn closing(request: Request, mut tokens: &[(u32, impl AsRef<str>)]) -> Option<Vec<Piece<'static>>> {
-    while let [before @ .., (id, _)] = tokens
+pub fn closing(request: Request, mut tokens: &[(impl AsRef<str>, u32)]) -> Option<Vec<Piece<'static>>> {
+    while let [before @ .., (_, id)] = tokens
         && *id == Marker::Eos.id()
     {
         tokens = before;
     }
     let mut closer = Closer::new(request);
-    for (id, text) in tokens {
-        closer.generated(*id, text.as_ref())?;
+    for (text, id) in tokens {
+        closer.generated(text.as_ref(), *id)?;
     }
     closer.complete_tag();
     closer.close();
@@ -90,18 +91,18 @@ impl Sink for Seen {
 impl Closer {
     fn new(request: Request) -> Self {
         let (mut parser, mut seen) = (Parser::new(request), Seen::default());
-        // The stream begins, whether or not something was generated. A parser that is not finished never fails.
-        let _ = parser.push_text("", &mut seen);
+        // The stream begins, whether or not something was generated.
+        parser.push_text("", &mut seen);
         let answered = is_answer(&parser);
         Closer { parser, seen, answered, writer: Writer::new() }
     }
 
     /// Takes a token; none if the message has ended.
-    fn generated(&mut self, id: u32, text: &str) -> Option<()> {
+    fn generated(&mut self, text: &str, id: u32) -> Option<()> {
         if self.parser.state() == State::Done {
             return None;
         }
-        let _ = self.parser.push_token(id, text, &mut self.seen);
+        self.parser.push_token(text, id, &mut self.seen);
         self.answered |= is_answer(&self.parser);
         Some(())
     }
@@ -111,10 +112,10 @@ impl Closer {
         let from = self.writer.pieces.len();
         write(&mut self.writer);
         for piece in &self.writer.pieces[from..] {
-            let _ = match piece {
+            match piece {
                 Piece::Marker(marker) => self.parser.push_marker(*marker, &mut self.seen),
                 piece => self.parser.push_text(piece.spelling(), &mut self.seen),
-            };
+            }
         }
         self.answered |= is_answer(&self.parser);
     }

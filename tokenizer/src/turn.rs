@@ -300,13 +300,12 @@ impl Turn {
     }
 
     /// What the generation says.
-    fn parse(&self, tokens: &[(u32, String)]) -> Message {
+    fn parse(&self, tokens: &[(String, u32)]) -> Message {
         let (mut parser, mut chat) = (Parser::new(self.request.clone()), Chat::default());
-        // A parser that is not finished never fails.
-        for (id, text) in tokens {
-            let _ = parser.push_token(*id, text, &mut chat);
+        for (text, id) in tokens {
+            parser.push_token(text, *id, &mut chat);
         }
-        let _ = parser.finish("stop", &mut chat);
+        parser.finish("stop", &mut chat);
         let mut message = chat.into_message().unwrap_or_default();
         if let Some(partial) = &self.partial {
             message.reasoning.insert_str(0, &partial.reasoning);

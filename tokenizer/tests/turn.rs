@@ -65,17 +65,13 @@ fn arguments(random: &mut Rng) -> String {
 }
 
 fn message(random: &mut Rng, opened: Channel, has_tools: bool) -> Message {
-    let call = |random: &mut Rng| ToolCall {
-        name: ["ls", "read_file", "a&\"b"][random.usize(0..3)].into(),
-        arguments: arguments(random),
-        ..ToolCall::default()
+    let call = |random: &mut Rng| {
+        let name = ["ls", "read_file", "a&\"b"][random.usize(0..3)];
+        ToolCall::new(name, arguments(random))
     };
     let calls = if has_tools { random.usize(0..4) } else { 0 };
-    Message {
-        reasoning: if opened == Channel::Think { words(random, 8) } else { String::new() },
-        content: words(random, 8),
-        tool_calls: (0..calls).map(|_| call(random)).collect(),
-    }
+    let reasoning = if opened == Channel::Think { words(random, 8) } else { String::new() };
+    Message::of(reasoning, words(random, 8), (0..calls).map(|_| call(random)).collect())
 }
 
 /// What a model generates for a message: the encoder's tokens, or others of the same text, tags as it likes.
@@ -125,10 +121,10 @@ fn stopped(random: &mut Rng, mut ids: Vec<u32>) -> Vec<u32> {
 /// What the server's parser makes of a generation, and so what the client has.
 fn received(tokenizer: &Tokenizer, request: &Request, generated: &[u32]) -> Message {
     let (mut parser, mut chat) = (Parser::new(request.clone()), Chat::default());
-    for (id, text) in tokenizer.texts(generated).unwrap() {
-        parser.push_token(id, &text, &mut chat).unwrap();
+    for (text, id) in tokenizer.texts(generated).unwrap() {
+        parser.push_token(&text, id, &mut chat);
     }
-    parser.finish("length", &mut chat).unwrap();
+    parser.finish("length", &mut chat);
     chat.into_message().unwrap()
 }
 
