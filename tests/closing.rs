@@ -199,8 +199,7 @@ fn arguments() -> impl Strategy<Value = String> {
 fn message() -> impl Strategy<Value = Message> {
     let call = (name(), arguments()).prop_map(|(name, arguments)| ToolCall::new(name, arguments));
     let text = "[a-z .\n<|>é]{0,12}";
-    (text, text, vec(call, 0..3))
-        .prop_map(|(reasoning, content, tool_calls)| Message::of(reasoning, content, tool_calls))
+    (text, text, vec(call, 0..3)).prop_map(|(reasoning, content, calls)| Message::of(reasoning, content, calls))
 }
 
 /// Pieces as tokens: text is cut anywhere.

@@ -65,7 +65,10 @@ fn arguments(random: &mut Rng) -> String {
 }
 
 fn message(random: &mut Rng, opened: Channel, has_tools: bool) -> Message {
-    let call = |random: &mut Rng| ToolCall::new(["ls", "read_file", "a&\"b"][random.usize(0..3)], arguments(random));
+    let call = |random: &mut Rng| {
+        let name = ["ls", "read_file", "a&\"b"][random.usize(0..3)];
+        ToolCall::new(name, arguments(random))
+    };
     let calls = if has_tools { random.usize(0..4) } else { 0 };
     let reasoning = if opened == Channel::Think { words(random, 8) } else { String::new() };
     Message::of(reasoning, words(random, 8), (0..calls).map(|_| call(random)).collect())

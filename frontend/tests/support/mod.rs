@@ -254,7 +254,8 @@ fn check_reasoning_end(frames: &[Value]) {
     let ends: Vec<_> =
         (0..frames.len()).filter(|&at| reasoning(&frames[at]).is_some_and(|text| text.is_empty())).collect();
     let Some(first) = frames.iter().position(said) else {
-        assert_eq!(ends, [0; 0]);
+        // Thinking that said nothing still ends, in the first frame after the role's.
+        assert!(ends.is_empty() || ends == [1], "{ends:?}");
         return;
     };
     assert_eq!(ends.len(), 1);
