@@ -11,7 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::targets::{number, targets};
-use super::{About, CALL, CALLS, Heap, K, KILO, Measured, PARSERS, Point, Results, SHAPES, USUAL, WHOLE, plot};
+use super::{
+    About, Allocated, CALL, CALLS, Heap, K, KILO, Measured, PARSERS, Point, Results, SHAPES, USUAL, WHOLE, plot,
+};
 use crate::report::{between, thousands};
 
 /// What parsers cost from Python, as `python/engines --bench` writes it.
