@@ -301,7 +301,7 @@ def test_render() -> None:
     with pytest.raises(TypeError):
         render({"content": 3})
     for mapping in (UserDict(message), MappingProxyType(message)):
-        assert render(mapping, opened="think") == CALL
+        assert render(mapping, opened="think") == written
     assert render({}) == render(SimpleNamespace(content=None))
 
 
