@@ -88,3 +88,9 @@ impl std::fmt::Display for Code {
         f.write_str(self.as_str())
     }
 }
+
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

@@ -1,4 +1,4 @@
-//! What comes out: events that borrow from the input, their spans, and the sinks that take them.
+//! What comes out: events that borrow from the input, and their spans.
 //!
 //! Every event carries the span of the input that it came from. The spans of all events follow each other without
 //! a gap and cover the whole input; an event that stands for no input (an implied end, a diagnostic) has an empty one.
@@ -9,6 +9,7 @@ use crate::diagnostic::Code;
 
 /// A channel of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Channel {
     /// The reasoning.
     Think,
@@ -31,6 +32,7 @@ impl Channel {
 
 /// The form of a call's argument, from the `type` attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ValueKind {
     /// The body is the string itself. Also what a missing type means.
     String,
@@ -97,6 +99,14 @@ impl Span {
         }
     }
 
+    /// The empty span at its end.
+    pub(crate) fn end(&self) -> Span {
+        Span {
+            bytes: self.bytes.end..self.bytes.end,
+            tokens: self.tokens.as_ref().map(|tokens| tokens.end..tokens.end),
+        }
+    }
+
     /// Takes in the span that follows.
     pub(crate) fn extend(&mut self, next: &Span) {
         self.bytes.end = next.bytes.end;
@@ -110,6 +120,7 @@ impl Span {
 /// What the parser found. The `json` fragments of one call, concatenated in order, are its arguments; bytes once
 /// given are never revised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A channel opens: by its tag, or (first event, empty span) because the prompt left it open.
     Start(Channel),
@@ -175,6 +186,7 @@ pub enum Event<'a> {
 
 /// What a byte of the input was counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// Text of the reasoning.
     Reasoning,
@@ -190,7 +202,7 @@ pub enum Kind {
     Dropped,
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
     /// What the bytes of the event's span count as.
     pub const fn kind(&self) -> Kind {
         match self {
@@ -210,13 +222,13 @@ impl Event<'_> {
         }
     }
 
-    /// The event's fragment of a call's arguments, with the call's ordinal.
-    pub const fn json(&self) -> Option<(usize, &str)> {
-        match self {
+    /// The event's fragment of a call's arguments, with the call's ordinal. It may be empty.
+    pub const fn json(&self) -> Option<(usize, &'a str)> {
+        match *self {
             Event::ArgumentStart { call, json, .. }
             | Event::Arguments { call, json }
             | Event::ArgumentEnd { call, json, .. }
-            | Event::CallEnd { call, json, .. } => Some((*call, json)),
+            | Event::CallEnd { call, json, .. } => Some((call, json)),
             _ => None,
         }
     }
@@ -245,6 +257,7 @@ impl Event<'_> {
 
 /// An [`Event`] that owns its text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "variants and fields are those of Event")]
 pub enum OwnedEvent {
     Start(Channel),
@@ -314,54 +327,4 @@ pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(Ow
         }
     }
     whole
-}
-
-/// Takes events as they come. A closure `FnMut(Event, Span)` is one; a `Vec<(OwnedEvent, Span)>` stores them;
-/// `&mut dyn Sink` will do where the type is not known.
-///
-/// ```
-/// use kimi_xtml::{Parser, Request, Sink};
-///
-/// let mut events = Vec::new();
-/// let sink: &mut dyn Sink = &mut events;
-/// let mut parser = Parser::new(Request::new());
-/// parser.push("hello", sink)?;
-/// parser.finish("stop", sink)?;
-/// assert_eq!(events.len(), 1);
-/// # Ok::<(), kimi_xtml::StateError>(())
-/// ```
-pub trait Sink {
-    /// Takes one event and the span of the input that it came from.
-    fn event(&mut self, event: Event<'_>, span: Span);
-
-    /// Takes the span of the tool's name in the header whose [`Event::CallStart`] comes next. Its tokens are those that
-    /// begin in the name. Most sinks have no use for it.
-    fn call_name(&mut self, span: Span) {
-        let _ = span;
-    }
-}
-
-impl<F: FnMut(Event<'_>, Span)> Sink for F {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self(event, span);
-    }
-}
-
-impl Sink for Vec<(OwnedEvent, Span)> {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self.push((event.to_owned(), span));
-    }
-}
-
-/// Both sinks, the first before the second.
-impl<A: Sink, B: Sink> Sink for (A, B) {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self.0.event(event, span.clone());
-        self.1.event(event, span);
-    }
-
-    fn call_name(&mut self, span: Span) {
-        self.0.call_name(span.clone());
-        self.1.call_name(span);
-    }
 }

@@ -9,6 +9,7 @@ mod api;
 mod diagnostic;
 mod encode;
 mod event;
+mod finish;
 mod label;
 mod marker;
 mod message;
@@ -16,18 +17,21 @@ mod object;
 mod parse;
 mod report;
 mod request;
+mod sink;
 mod steps;
 
-pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses, Usage};
+pub use api::{AnthropicMessages, Chat, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Responses, Usage};
 pub use diagnostic::Code;
 pub use encode::{
     Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Part, Piece, Place, Prompt, PromptCall,
-    PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+    PromptMessage, RenderError, ResponseFormat, Role, closing, encode, render, render_pieces,
 };
-pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
+pub use event::{Channel, Event, Kind, OwnedEvent, Span, ValueKind, coalesce};
+pub use finish::FinishReason;
 pub use label::{Label, Labels, labels};
 pub use marker::Marker;
-pub use message::{Message, ToolCall};
-pub use parse::{Parser, StateError, parse};
+pub use message::{Message, MessagePart, ToolCall};
+pub use parse::{Parser, parse};
 pub use report::{Counts, Noted, Report};
 pub use request::{Request, ToolChoice, Undeclared, opened_by_prompt, opened_by_prompt_ids};
+pub use sink::{Sink, SinkFn, sink_fn};

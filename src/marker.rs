@@ -5,6 +5,7 @@
 
 /// A control token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Marker {
     /// `<|open|>` begins an opening tag.
     Open,

@@ -5,12 +5,16 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use crate::diagnostic::Code;
-use crate::event::{Event, Kind, Sink, Span};
+use crate::event::{Event, Kind, Span};
+use crate::sink::Sink;
 use crate::steps::{Point, Steps};
 
 /// How much of the input went where, in bytes or in tokens. `input` is the sum of the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// All that is decided.
     pub input: u64,
@@ -47,7 +51,7 @@ impl From<Kinds> for Counts {
 }
 
 /// How often a deviation was met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Noted {
     /// The deviation.
     pub code: Code,
@@ -58,7 +62,7 @@ pub struct Noted {
 }
 
 /// What the parser did so far. Its size does not grow with the stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Bytes of the input whose fate is decided.
@@ -79,7 +83,7 @@ pub(crate) struct Tally {
     tokens: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,

@@ -5,7 +5,7 @@
 //! few of these.
 
 use allocation_counter::measure;
-use kimi_xtml::{Channel, Event, Kind, Marker, Parser, Request, Span};
+use kimi_xtml::{Channel, Kind, Marker, Parser, Request, sink_fn};
 
 mod support;
 
@@ -166,7 +166,7 @@ impl Stream {
 
     /// Pushes all of it.
     fn push(&self, input: Input, parser: &mut Parser) {
-        let mut push = |push: Push<'_>| push.to(parser, &mut |_: Event<'_>, _: Span| {}).unwrap();
+        let mut push = |push: Push<'_>| push.to(parser, &mut ());
         match input {
             Input::Text => push(Push::Text(&self.text)),
             Input::Characters => self.text.split_inclusive(|_| true).for_each(|c| push(Push::Text(c))),
@@ -234,7 +234,7 @@ fn run(place: &Place, begin: &Stream, stream: &Stream, input: Input) -> Cell {
         let mut parser = Parser::new(request);
         begin.push(before, &mut parser);
         stream.push(input, &mut parser);
-        parser.finish("stop", &mut |_: Event<'_>, _: Span| {}).unwrap();
+        parser.finish("stop", &mut ());
         examined = parser.report().examined;
     });
     let text = match input {
@@ -297,9 +297,7 @@ fn i8_bounds_are_of_these_places() {
         let mut parser = Parser::new((place.request)());
         Stream::new(spell(place.begin)).push(Input::Pieces, &mut parser);
         let mut kind = None;
-        parser
-            .push_text("[", &mut |event: Event<'_>, span: Span| kind = (!span.bytes.is_empty()).then_some(event.kind()))
-            .unwrap();
+        parser.push_text("[", &mut sink_fn(|event, span| kind = (!span.bytes.is_empty()).then_some(event.kind())));
         assert_eq!(kind, place.text, "{}", place.name);
     }
 }

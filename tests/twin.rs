@@ -2119,9 +2119,9 @@ fn parse_each(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent, Span)
             Piece::End => Push::WithIds("", &[163_586]),
             Piece::Turn => Push::WithIds("", &[]),
         };
-        push.to(&mut parser, &mut events).unwrap();
+        push.to(&mut parser, &mut events);
     }
-    parser.finish("stop", &mut events).unwrap();
+    parser.finish("stop", &mut events);
     events.iter_mut().for_each(|(_, span)| span.tokens = None);
     events
 }
@@ -2136,24 +2136,24 @@ proptest! {
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
-        parser.push(&input, &mut events).unwrap();
-        parser.finish("stop", &mut events).unwrap();
+        parser.push(&input, &mut events);
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
         for cut in cuts(input.len(), &numbers).windows(2) {
-            parser.push_bytes(&input.as_bytes()[cut[0]..cut[1]], &mut events).unwrap();
+            parser.push_bytes(&input.as_bytes()[cut[0]..cut[1]], &mut events);
         }
-        parser.finish("stop", &mut events).unwrap();
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
         for c in input.chars() {
-            parser.push(c.encode_utf8(&mut [0; 4]), &mut events).unwrap();
+            parser.push(c.encode_utf8(&mut [0; 4]), &mut events);
         }
-        parser.finish("stop", &mut events).unwrap();
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
     }
 

@@ -197,7 +197,7 @@ fn of_case(case: &Case) -> Vec<Seed> {
         None => 0,
         Some(Channel::Think) => 1,
         Some(Channel::Response) => 2,
-        Some(Channel::Tools) => 3,
+        Some(_) => 3,
     };
     let flags = if request.engages_tools() { opened | TOOLS } else { opened };
     let head = [flags, 0, case.id.len() as u8];
@@ -235,8 +235,8 @@ fn of_case(case: &Case) -> Vec<Seed> {
 fn message(text: &str, request: Request) -> Message {
     let mut parser = Parser::new(request);
     let mut chat = Chat::default();
-    parser.push(text, &mut chat).unwrap();
-    parser.finish("stop", &mut chat).unwrap();
+    parser.push(text, &mut chat);
+    parser.finish("stop", &mut chat);
     chat.into_message().unwrap()
 }
 

@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
+use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, coalesce};
 
 use crate::twin::Piece;
 
@@ -84,13 +84,13 @@ pub enum Push<'a> {
 }
 
 impl<'a> Push<'a> {
-    pub fn to(self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn to(self, parser: &mut Parser, sink: &mut impl Sink) {
         match self {
             Push::Text(text) => parser.push(text, sink),
             Push::Bytes(bytes) => parser.push_bytes(bytes, sink),
             Push::Quoted(text) => parser.push_text(text, sink),
             Push::Marker(marker) => parser.push_marker(marker, sink),
-            Push::Token(id, text) => parser.push_token(id, text, sink),
+            Push::Token(id, text) => parser.push_token(text, id, sink),
             Push::WithIds(text, ids) => parser.push_with_ids(text, ids, sink),
         }
     }
@@ -166,9 +166,9 @@ impl Run {
 pub fn run(parser: &mut Parser, way: &Way<'_>) -> Run {
     let mut events = Vec::new();
     for push in &way.pushes {
-        push.to(parser, &mut events).unwrap();
+        push.to(parser, &mut events);
     }
-    let reason = parser.finish("stop", &mut events).unwrap().to_owned();
+    let reason = parser.finish("stop", &mut events).to_owned();
     Run { events: coalesce(events), report: parser.report(), reason }
 }
 
@@ -424,7 +424,7 @@ impl Tokens {
             Marker::Close => &[("close", 10_794)],
             Marker::Sep => &[("sep", 40_433)],
             Marker::EndOfMsg => &[("end", 517), ("_of", 5_118), ("_msg", 14_222)],
-            Marker::Eos => unreachable!(),
+            _ => unreachable!(),
         };
         for &(text, id) in name.iter().chain(&[("|", 91)]) {
             self.stream.delta(text, &[id]);

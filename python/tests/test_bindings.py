@@ -162,7 +162,7 @@ def test_misuse() -> None:
         lambda parser: parser.push_text("a"),
         lambda parser: parser.push_with_ids("a", [1]),
         lambda parser: parser.push_marker("<|open|>"),
-        lambda parser: parser.push_token(163587, ""),
+        lambda parser: parser.push_token("", 163587),
         lambda parser: parser.finish(),
     ]
     for use in inputs:
@@ -194,10 +194,10 @@ def test_markers_and_tokens() -> None:
     for piece in pieces:
         if isinstance(piece, int) or piece == "<|sep|>":
             by_marker.push_marker(piece)
-            by_token.push_token(piece if isinstance(piece, int) else 163589, "")
+            by_token.push_token("", piece if isinstance(piece, int) else 163589)
         else:
             by_marker.push_text(piece)
-            by_token.push_token(7, piece)
+            by_token.push_token(piece, 7)
     for parser in (by_marker, by_token):
         parser.finish()
         assert parser.report["bytes"]["content"] == len(str(pieces[0]))
@@ -459,7 +459,7 @@ PUSHES: dict[str, Callable[[Any], object]] = {
     "text": lambda stream: stream.push(LARGE),
     "bytes": lambda stream: stream.push(LARGE.encode()),
     "plain text": lambda stream: stream.push_text(LARGE),
-    "a token": lambda stream: stream.push_token(7, LARGE),
+    "a token": lambda stream: stream.push_token(LARGE, 7),
     "text with ids": lambda stream: stream.push_with_ids(LARGE, [7]),
     "ids": lambda stream: stream.push_with_ids("", [7] * 400_000),
 }

@@ -6,7 +6,7 @@
 const BLOCK: usize = 256;
 
 /// Gives text as fragments of the inside of a JSON string.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Escaper {
     /// Room for an escaped block, and for a word more, since words are copied before they are looked at.
     buffer: Vec<u8>,

@@ -58,7 +58,7 @@ enum Within {
 }
 
 /// Reads a JSON value of any depth as it arrives.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Validator {
     next: Next,
     within: Within,

@@ -3,7 +3,7 @@
 //! In: bytes, cut anywhere. Out: text, and the length of each invalid sequence. Held: at most three bytes, the
 //! beginning of a character.
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     partial: [u8; 4],
     len: usize,

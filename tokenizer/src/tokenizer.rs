@@ -159,12 +159,17 @@ impl Tokenizer {
 
     /// The ids of a prompt, and what each of them is for.
     pub fn encode_prompt(&self, prompt: &Prompt<'_>) -> (Vec<u32>, Vec<Label>) {
-        let (mut ids, mut labels) = (Vec::new(), Vec::new());
-        for (piece, &label) in prompt.pieces.iter().zip(&prompt.labels) {
+        self.encode_labelled(&prompt.pieces, &prompt.labels)
+    }
+
+    /// The ids of pieces, each with the label of its piece.
+    pub(crate) fn encode_labelled(&self, pieces: &[Piece<'_>], labels: &[Label]) -> (Vec<u32>, Vec<Label>) {
+        let (mut ids, mut of_ids) = (Vec::new(), Vec::new());
+        for (piece, &label) in pieces.iter().zip(labels) {
             self.add_piece(piece, &mut ids);
-            labels.resize(ids.len(), label);
+            of_ids.resize(ids.len(), label);
         }
-        (ids, labels)
+        (ids, of_ids)
     }
 
     /// How many ids a text has, with room for those of 400,000 characters at most.
@@ -219,28 +224,28 @@ impl Tokenizer {
         Decoder::new(self)
     }
 
-    /// Each id with its text, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
+    /// Each text with its id, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
     /// tokens is text of the last; what is no UTF-8 becomes U+FFFD.
     ///
     /// ```
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
     /// let texts = tokenizer.texts(&[0xc3, 0xa4, 256])?;
-    /// assert_eq!(texts, [(0xc3, "".into()), (0xa4, "ä".into()), (256, "ab".into())]);
+    /// assert_eq!(texts, [("".into(), 0xc3), ("ä".into(), 0xa4), ("ab".into(), 256)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If an id is that of no token.
-    pub fn texts(&self, ids: &[u32]) -> Result<Vec<(u32, String)>, UnknownId> {
-        let mut texts: Vec<(u32, String)> = Vec::with_capacity(ids.len());
+    pub fn texts(&self, ids: &[u32]) -> Result<Vec<(String, u32)>, UnknownId> {
+        let mut texts: Vec<(String, u32)> = Vec::with_capacity(ids.len());
         let mut decoder = self.decoder();
         for &id in ids {
             if self.is_control(id) {
                 // The parser knows it by its id, whatever its text is: a character that was cut belongs before it.
                 cut(&mut texts, &mut decoder);
             }
-            texts.push((id, decoder.push(id)?.to_owned()));
+            texts.push((decoder.push(id)?.to_owned(), id));
         }
         cut(&mut texts, &mut decoder);
         Ok(texts)
@@ -308,8 +313,8 @@ impl Tokenizer {
 }
 
 /// What the decoder holds never becomes whole: it is text of the last id.
-fn cut(texts: &mut [(u32, String)], decoder: &mut Decoder<'_>) {
-    if let Some((_, text)) = texts.last_mut() {
+fn cut(texts: &mut [(String, u32)], decoder: &mut Decoder<'_>) {
+    if let Some((text, _)) = texts.last_mut() {
         text.push_str(decoder.finish());
     }
 }
