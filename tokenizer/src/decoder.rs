@@ -19,7 +19,7 @@ pub struct UnknownId {
 /// # use kimi_xtml_tokenizer::Tokenizer;
 /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
 /// let mut decoder = tokenizer.decoder();
-/// let texts: Vec<String> = [0xe2, 0x82, 0xac, 97, 0xff, 0xe2].map(|id| decoder.push(id).to_owned()).into();
+/// let texts: Vec<String> = [0xe2, 0x82, 0xac, 97, 0xff, 0xe2].map(|id| decoder.push(id).unwrap().to_owned()).into();
 /// assert_eq!(texts, ["", "", "€", "a", "\u{fffd}", ""]);
 /// assert_eq!(decoder.finish(), "\u{fffd}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

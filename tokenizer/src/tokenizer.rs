@@ -224,7 +224,7 @@ impl Tokenizer {
         Decoder::new(self)
     }
 
-    /// Each text with its id, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
+    /// The text of each id with the id, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
     /// tokens is text of the last; what is no UTF-8 becomes U+FFFD.
     ///
     /// ```

@@ -4,6 +4,8 @@
 //! them. Checked: the next prompt begins with the last one and the generation, token for token, and what follows is what
 //! closes it and what the encoder writes; what is no continuation is an error.
 
+#![allow(clippy::incompatible_msrv, reason = "the oldest toolchain has to compile the crate, not its tests")]
+
 mod support;
 
 use fastrand::Rng;
@@ -65,7 +67,10 @@ fn arguments(random: &mut Rng) -> String {
 }
 
 fn message(random: &mut Rng, opened: Channel, has_tools: bool) -> Message {
-    let call = |random: &mut Rng| ToolCall::new(["ls", "read_file", "a&\"b"][random.usize(0..3)], arguments(random));
+    let call = |random: &mut Rng| {
+        let name = ["ls", "read_file", "a&\"b"][random.usize(0..3)];
+        ToolCall::new(name, arguments(random))
+    };
     let calls = if has_tools { random.usize(0..4) } else { 0 };
     let reasoning = if opened == Channel::Think { words(random, 8) } else { String::new() };
     Message::of(reasoning, words(random, 8), (0..calls).map(|_| call(random)).collect())
