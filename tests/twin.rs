@@ -2009,7 +2009,7 @@ fn inputs_that_change() {
     );
 }
 
-/// Quoted text follows nothing, and a control token ends no tag that is quoted.
+/// Quoted text follows nothing, and no other marker ends a tag that is quoted, unless it repeats its channel's opener.
 #[test]
 fn quotations_beside_other_markers() {
     check_pieces(
@@ -2046,6 +2046,19 @@ fn quotations_beside_other_markers() {
         21..21 Diagnostic(UnclosedThink)
         21..21 End(Think)
     "#]],
+    );
+    check_pieces(
+        &[Spelled(b"<|open|>tools<|sep|>"), Text("<|open|>call x=\"\""), Spelled(b"<|sep|>")],
+        &think().opened(None),
+        expect![[r#"
+            0..20 Start(Tools)
+            20..20 Diagnostic(TextInTools)
+            20..37 Dropped("<|open|>call x=\"\"")
+            37..37 Diagnostic(StraySeparator)
+            37..44 Dropped("<|sep|>")
+            44..44 Diagnostic(UnclosedTools)
+            44..44 End(Tools)
+        "#]],
     );
 }
 
