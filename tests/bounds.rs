@@ -5,7 +5,7 @@
 //! few of these.
 
 use allocation_counter::measure;
-use kimi_xtml::{Channel, Marker, Parser, Request};
+use kimi_xtml::{Channel, Kind, Marker, Parser, Request, sink_fn};
 
 mod support;
 
@@ -19,11 +19,12 @@ const AHEAD: usize = 4;
 const INVALID: &str = "\u{e000}";
 const CUT: &str = "\u{e001}";
 
-/// A place, and what opens it, short as in [`spell`].
+/// A place, what opens it, short as in [`spell`], and what text counts as there, unless it is held.
 struct Place {
     name: &'static str,
     begin: &'static str,
     request: fn() -> Request,
+    text: Option<Kind>,
 }
 
 fn on() -> Request {
@@ -42,31 +43,32 @@ fn streamed() -> Request {
     on().stream_json(true)
 }
 
-const fn place(name: &'static str, begin: &'static str, request: fn() -> Request) -> Place {
-    Place { name, begin, request }
+const fn place(name: &'static str, begin: &'static str, request: fn() -> Request, text: Option<Kind>) -> Place {
+    Place { name, begin, request, text }
 }
 
 const ARRAY: &str = "{tools}{call tool=\"f\"}{argument key=\"k\" type=\"array\"}";
 
+#[rustfmt::skip]
 const PLACES: &[Place] = &[
-    place("outside", "", on),
-    place("outside, tools off", "", off),
-    place("think", "{think}a", on),
-    place("response", "{response}a", on),
-    place("fresh response", "{response}", on),
-    place("tools", "{tools}", on),
-    place("call", "{tools}{call tool=\"f\"}", on),
-    place("string", "{tools}{call tool=\"f\"}{argument key=\"k\"}", on),
-    place("typed", ARRAY, on),
-    place("typed, streamed", ARRAY, streamed),
-    place("block", "{tools}{call tool=\"f\"}{json}", on),
-    place("dropped block", "{tools}{call tool=\"f\"}{argument key=\"k\"}v{/argument}{json}", on),
-    place("nameless call", "{tools}{call}", on),
-    place("withheld section", "{tools}", off),
-    place("withheld call", "{call tool=\"f\"}", off),
-    place("withheld value", "{argument key=\"k\" type=\"array\"}", off),
-    place("withheld value in think", "{argument key=\"k\"}", think),
-    place("after the end", "$", on),
+    place("outside", "", on, Some(Kind::Content)),
+    place("outside, tools off", "", off, Some(Kind::Content)),
+    place("think", "{think}a", on, Some(Kind::Reasoning)),
+    place("response", "{response}a", on, Some(Kind::Content)),
+    place("fresh response", "{response}", on, Some(Kind::Content)),
+    place("tools", "{tools}", on, Some(Kind::Dropped)),
+    place("call", "{tools}{call tool=\"f\"}", on, Some(Kind::Dropped)),
+    place("string", "{tools}{call tool=\"f\"}{argument key=\"k\"}", on, Some(Kind::Arguments)),
+    place("typed", ARRAY, on, None),
+    place("typed, streamed", ARRAY, streamed, Some(Kind::Arguments)),
+    place("block", "{tools}{call tool=\"f\"}{json}", on, Some(Kind::Arguments)),
+    place("dropped block", "{tools}{call tool=\"f\"}{argument key=\"k\"}v{/argument}{json}", on, Some(Kind::Dropped)),
+    place("nameless call", "{tools}{call}", on, Some(Kind::Dropped)),
+    place("withheld section", "{tools}", off, Some(Kind::Withheld)),
+    place("withheld call", "{call tool=\"f\"}", off, Some(Kind::Withheld)),
+    place("withheld value", "{argument key=\"k\" type=\"array\"}", off, Some(Kind::Withheld)),
+    place("withheld value in think", "{argument key=\"k\"}", think, Some(Kind::Withheld)),
+    place("after the end", "$", on, Some(Kind::Dropped)),
 ];
 
 /// A shape: how it begins, and what is repeated, with `#` the number of the repetition.
@@ -285,6 +287,18 @@ fn table(inputs: &[Input]) {
                 assert!(room > 0 || grown <= GROWTH, "{cell}: {grown} bytes more held");
             }
         }
+    }
+}
+
+/// The places are what their names say.
+#[test]
+fn i8_bounds_are_of_these_places() {
+    for place in PLACES {
+        let mut parser = Parser::new((place.request)());
+        Stream::new(spell(place.begin)).push(Input::Pieces, &mut parser);
+        let mut kind = None;
+        parser.push_text("[", &mut sink_fn(|event, span| kind = (!span.bytes.is_empty()).then_some(event.kind())));
+        assert_eq!(kind, place.text, "{}", place.name);
     }
 }
 

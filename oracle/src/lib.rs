@@ -197,9 +197,9 @@ pub fn mixed(data: &[u8]) {
             BYTES => Segment::Bytes(data.to_vec()),
             PIECES => Segment::Pieces(Told::new(parts(data), seed.into())),
             _ => {
-                // What comes after the first of these never gets its text.
+                // What comes after the first of these never gets its text; a thousand are waited for.
                 let (data, unspelled) = data.split_at(memchr::memchr(UNSPELLED, data).unwrap_or(data.len()));
-                let markers = unspelled.iter().filter_map(|&byte| told(byte)).collect();
+                let markers = unspelled.iter().filter_map(|&byte| told(byte)).take(1_000).collect();
                 Segment::Ids(Told::new(parts(data), seed.into()), markers)
             }
         });

@@ -299,6 +299,10 @@ impl Stream {
             }
             return Some(markers);
         }
+        // No spelling tells which `[EOS]` is real.
+        if self.ids.contains(&Marker::Eos.id()) {
+            return None;
+        }
         let mut rest = self.text.as_str();
         while let Some((before, marker, after)) = split_at_marker(rest) {
             let start = (self.text.len() - rest.len() + before.len()) as u64;
