@@ -104,8 +104,8 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             let bare = marker != Marker::Sep;
-            // A control token ends no tag that is quoted, but for the opener that may be repeated so.
-            let quoted = begun.origin == Origin::Quoted && origin == Origin::Known;
+            // Only quoted text ends a tag that is quoted, but for the opener that may be repeated so.
+            let quoted = begun.origin == Origin::Quoted && origin != Origin::Quoted;
             let tag = begun.tag.tag().filter(|&tag| !quoted || machine.repeats(tag));
             if let Some(tag) = tag {
                 if !bare {
