@@ -74,7 +74,7 @@ pub struct Tokenizer {
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokenizer").field("ranks", &self.ranks.len()).finish_non_exhaustive()
+        f.debug_struct("Tokenizer").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -265,6 +265,12 @@ impl Tokenizer {
             [] => self.specials.spelling(id).map(str::as_bytes),
             token => Some(token),
         }
+    }
+
+    /// How many tokens there are, control tokens not counted.
+    #[expect(clippy::len_without_is_empty, reason = "each byte is a token: it never is")]
+    pub fn len(&self) -> usize {
+        self.ranks.len()
     }
 
     /// Whether an id is that of a control token.
