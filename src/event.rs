@@ -8,6 +8,15 @@ use std::ops::Range;
 use crate::diagnostic::Code;
 
 /// A channel of the message.
+///
+/// ```
+/// use kimi_xtml::{Channel, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Think));
+/// parser.push("Hm.<|close|>think<|sep|><|open|>response<|sep|>", &mut ());
+/// assert_eq!(parser.channel(), Some(Channel::Response));
+/// assert_eq!(Channel::Response.name(), "response");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Channel {
@@ -31,6 +40,14 @@ impl Channel {
 }
 
 /// The form of a call's argument, from the `type` attribute.
+///
+/// ```
+/// use kimi_xtml::ValueKind;
+///
+/// assert_eq!(ValueKind::from_type(Some("object")), ValueKind::Object);
+/// assert_eq!(ValueKind::from_type(None), ValueKind::String);
+/// assert_eq!(ValueKind::from_type(Some("date")).name(), "unknown");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ValueKind {
@@ -82,6 +99,17 @@ impl ValueKind {
 }
 
 /// Where an event came from.
+///
+/// ```
+/// use kimi_xtml::{Channel, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Response));
+/// let mut events = Vec::new();
+/// parser.push_token("Hi", 19_180, &mut events);
+/// parser.push_token(" you", 498, &mut events);
+/// let (_, span) = events.last().unwrap();
+/// assert_eq!((span.bytes.clone(), span.tokens.clone()), (2..6, Some(1..2)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Bytes of the input, from the first push on. A marker that came as a token counts as its spelling.
@@ -119,6 +147,26 @@ impl Span {
 
 /// What the parser found. The `json` fragments of one call, concatenated in order, are its arguments; bytes once
 /// given are never revised.
+///
+/// ```
+/// use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
+///
+/// let mut arguments = String::new();
+/// let mut parser = Parser::new(Request::new().opened(Channel::Tools).tools(["ls"]));
+/// let mut sink = sink_fn(|event, _| match event {
+///     Event::CallStart { name, .. } => assert_eq!(name, "ls"),
+///     Event::CallEnd { complete, json, .. } => {
+///         arguments += json;
+///         assert!(complete);
+///     }
+///     _ => arguments += event.json().map_or("", |(_, json)| json),
+/// });
+/// parser.push("<|open|>call tool=\"ls\" index=\"1\"<|sep|>", &mut sink);
+/// parser.push("<|open|>argument key=\"all\" type=\"boolean\"<|sep|>true<|close|>argument<|sep|>", &mut sink);
+/// parser.push("<|close|>call<|sep|><|close|>tools<|sep|>", &mut sink);
+/// assert_eq!(parser.finish("stop", &mut sink), "tool_calls");
+/// assert_eq!(arguments, r#"{"all":true}"#);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -185,6 +233,13 @@ pub enum Event<'a> {
 }
 
 /// What a byte of the input was counted as.
+///
+/// ```
+/// use kimi_xtml::{Channel, Event, Kind};
+///
+/// assert_eq!(Event::Content("Hi").kind(), Kind::Content);
+/// assert_eq!(Event::End(Channel::Think).kind(), Kind::Markup);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -256,6 +311,14 @@ impl<'a> Event<'a> {
 }
 
 /// An [`Event`] that owns its text.
+///
+/// ```
+/// use kimi_xtml::{Event, OwnedEvent};
+///
+/// let kept = Event::Content("Hi").to_owned();
+/// assert_eq!(kept, OwnedEvent::Content("Hi".into()));
+/// assert_eq!(kept.as_event(), Event::Content("Hi"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "variants and fields are those of Event")]
@@ -314,6 +377,15 @@ impl OwnedEvent {
 
 /// Events as one whole: parts of one text that follow each other are joined, so that the result no longer depends
 /// on how the stream was cut.
+///
+/// ```
+/// use kimi_xtml::{OwnedEvent, Parser, Request, coalesce};
+///
+/// let mut events = Vec::new();
+/// let mut parser = Parser::new(Request::new());
+/// ["Hel", "lo"].iter().for_each(|delta| parser.push(delta, &mut events));
+/// assert_eq!(coalesce(events).last().unwrap().0, OwnedEvent::Content("Hello".into()));
+/// ```
 pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(OwnedEvent, Span)> {
     let mut whole: Vec<(OwnedEvent, Span)> = Vec::new();
     for (event, span) in events {

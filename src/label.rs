@@ -88,17 +88,17 @@ impl From<Kind> for Label {
 /// Labels the tokens of a stream, as a sink: give it the events, beside another sink in a pair or alone.
 ///
 /// ```
-/// use kimi_xtml::{Channel, Chat, Label, Labels, Marker, Parser, Request};
+/// use kimi_xtml::{Channel, Label, Labels, Marker, OwnedEvent, Parser, Request};
 ///
 /// let mut parser = Parser::new(Request::new().opened(Channel::Response));
-/// let mut sink = (Chat::default(), Labels::default());
+/// let mut sink = (Vec::new(), Labels::default());
 /// parser.push_token("Hi", 19_180, &mut sink);
 /// for (text, id) in [("", Marker::Close.id()), ("response", 12_092), ("", Marker::Sep.id())] {
 ///     parser.push_token(text, id, &mut sink);
 /// }
 /// parser.finish("stop", &mut sink);
-/// let (chat, labels) = sink;
-/// assert_eq!(chat.into_message().unwrap().content, "Hi");
+/// let (events, labels) = sink;
+/// assert_eq!(events[1].0, OwnedEvent::Content("Hi".into()));
 /// assert_eq!(labels.finish(4), [Label::Content, Label::Markup, Label::Markup, Label::Markup]);
 /// ```
 #[derive(Clone, Debug, Default)]

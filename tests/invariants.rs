@@ -436,7 +436,7 @@ fn eos_ends_the_message_by_its_id() {
     assert_eq!((content.as_str(), bytes.markup), ("so", 0));
     let (content, _) = parse(&[("so [EOS]", &[1, 58, 85_521, 60]), (" it", &[2])]);
     assert_eq!(content, "so [EOS] it");
-    // Its id runs ahead of it; text comes behind it; another one is quoted.
+    // Its id runs ahead of it; text comes after it; another one is quoted.
     let (content, bytes) = parse(&[("so", &[1, 163_585]), ("[EOS]", &[])]);
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 0));
     let (content, bytes) = parse(&[("so[EOS] x", &[1, 163_585, 2])]);

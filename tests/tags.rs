@@ -83,7 +83,7 @@ fn what_follows_is_told_before_it_is_too_long() {
     }
 }
 
-/// Lexing looks at the bytes behind a marker once more, and no further than they can be a tag.
+/// Lexing looks at the bytes after a marker once more, and no further than they can be a tag.
 #[test]
 fn lexing_looks_no_further_than_it_must() {
     let examined = |text: &str| {

@@ -218,7 +218,7 @@ pub(crate) struct SettingArgs {
     /// What provokes parsers: plain, quotes, backticks, apostrophes, angles, markers, blanks; all; mixed
     #[arg(long, value_name = "VARIATION", default_value = "plain", value_parser = variations)]
     pub(crate) vary: Variations,
-    /// Cut the stream behind so many tokens, as an engine's limit does
+    /// Cut the stream after so many tokens, as an engine's limit does
     #[arg(long, value_name = "TOKENS")]
     pub(crate) limit: Option<NonZeroUsize>,
 }

@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Writes what ends the streams of a request, behind all of them.
+    /// Writes what ends the streams of a request, after all of them.
     ///
     /// # Errors
     /// What `out` gives.

@@ -179,7 +179,7 @@ impl Run<'_> {
         }
         self.tables.push(table);
 
-        let about = "the same replies, cut by a limit behind the answer: before or within the closing tags";
+        let about = "the same replies, cut by a limit after the answer: before or within the closing tags";
         self.tell("GSM8K, cut", turns.len());
         let mut table = Table::new("GSM8K, cut", about, false, self.running.len());
         for (opened, name) in OPENED {
@@ -311,9 +311,9 @@ impl Run<'_> {
 /// Where a limit cuts.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// Behind the text: before the closing tags of the message, or within them, by the item.
+    /// After the text: before the closing tags of the message, or within them, by the item.
     Tail,
-    /// Behind this share of the tokens.
+    /// After this share of the tokens.
     Share(usize),
 }
 

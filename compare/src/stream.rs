@@ -119,7 +119,7 @@ fn outcome(expected: &Expected) -> Outcome {
 /// Where a call stands in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpan {
-    /// From its opener to behind its close.
+    /// From its opener to after its close.
     pub(crate) bytes: Range<usize>,
     /// Where its first argument's header ends, if it has one.
     pub(crate) first_value: Option<usize>,

@@ -46,7 +46,7 @@ impl Turn {
     pub fn take(&mut self, step: Step) {
         for chunk in step.chunks {
             if self.end.is_some() {
-                return; // behind a stop string
+                return; // after a stop string
             }
             self.push(chunk);
         }

@@ -211,7 +211,7 @@ pub fn no_leak(way: &Way<'_>, run: &Run) {
     }
 }
 
-/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and behind its name.
+/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and after its name.
 fn is_tag(raw: &str, marker: Marker, names: &[&str]) -> bool {
     let Some(inside) = raw.strip_prefix(marker.spelling()) else { return false };
     let inside = inside.strip_suffix(Marker::Sep.spelling()).unwrap_or(inside).trim_matches([' ', '\t', '\r', '\n']);

@@ -30,7 +30,7 @@ use self::stream::{Part, Random, Run, Stream, Way, run, show, tokenized};
 /// In an input this byte, which no text has, cuts, and ends a field.
 pub const CUT: u8 = 0xff;
 
-/// This one repeats the character before it, 64 times for each unit of the byte behind it.
+/// This one repeats the character before it, 64 times for each unit of the byte after it.
 pub const REPEAT: u8 = 0xfe;
 
 /// In the input of [`pieces`] these bytes are control tokens; one that is spelled is text.
@@ -61,7 +61,7 @@ const STREAM_JSON: u8 = 64;
 
 const VALUE_LIMITS: [usize; 4] = [8 << 20, 4_096, 0, 3];
 
-/// The first two bytes as a request, the third as a seed, and what is behind them.
+/// The first two bytes as a request, the third as a seed, and what is after them.
 fn context(data: &[u8]) -> Option<(Request, u8, Cow<'_, [u8]>)> {
     let (&[flags, limit, seed], rest) = data.split_first_chunk()?;
     let is = |bit| flags & bit != 0;
@@ -405,7 +405,7 @@ fn sum(frames: &str, reason: &str, thinks: bool) -> Message {
     for (at, frame) in frames.strip_suffix("\n\n").unwrap().split("\n\n").enumerate() {
         let frame: Value = serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!((&frame["id"], &frame["choices"][0]["index"]), (&"\"1\"".into(), &3.into()));
-        assert_eq!(reasons, 0, "a frame behind the end");
+        assert_eq!(reasons, 0, "a frame after the end");
         reasons += usize::from(frame["choices"][0]["finish_reason"] == reason);
         let delta = frame["choices"][0]["delta"].as_object().unwrap();
         let text = |key: &str| delta.get(key).and_then(Value::as_str);

@@ -207,7 +207,7 @@ impl Stream {
             Way::text("text, whole", vec![text]),
             Way::text("text, deltas", chunks(text, self.ends.iter().map(|end| end.0))),
             Way::text("text, random", chunks(text, random.ends(text.len()))),
-            Way::text("text, behind each <", text.split_inclusive('<').collect()),
+            Way::text("text, after each <", text.split_inclusive('<').collect()),
             Way::bytes("bytes, whole", bytes, [bytes.len()]),
             Way::bytes("bytes, random", bytes, random.ends(bytes.len())),
         ];
@@ -343,7 +343,7 @@ pub const TOKENS: &str = "tokens";
 /// The markers that text spells.
 pub const MARKERS: [Marker; 4] = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
 
-/// The text before the first marker that is spelled in `text`, `[EOS]` too, the marker, the text behind it.
+/// The text before the first marker that is spelled in `text`, `[EOS]` too, the marker, the text after it.
 pub fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
     let markers = MARKERS.into_iter().chain([Marker::Eos]);
     let places = markers.filter_map(|marker| Some((text.find(marker.spelling())?, marker)));

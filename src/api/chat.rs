@@ -11,7 +11,7 @@ use crate::sink::Sink;
 
 /// Events in, deltas and the message out.
 ///
-/// Push, take the deltas, [`clear`](Chat::clear); [`Choice::write`] does the last two. Pieces of one text that
+/// Push, take the deltas, [`clear`](Chat::clear); [`Choice::write`](crate::Choice::write) does the last two. Pieces of one text that
 /// came in one push are one delta.
 ///
 /// ```

@@ -120,7 +120,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Extras<'a> {
-    /// The tokens that made the delta, for `internal_content.token_ids`: see [`Tokens`](crate::Tokens).
+    /// The tokens that made the delta, for `internal_content.token_ids`.
     pub token_ids: Option<&'a [u32]>,
     /// The log-probabilities of the tokens that made the delta; none for a token whose own is not known. They go out with
     /// content only, and not if there are none.

@@ -24,7 +24,9 @@ use crate::parse::ids::Ids;
 use crate::parse::machine::Machine;
 use crate::parse::reader::Reader;
 use crate::parse::scan::{Piece, Scanner};
-use crate::parse::table::{Origin, State};
+use crate::parse::table::Origin;
+#[cfg(feature = "encode")]
+use crate::parse::table::State;
 use crate::parse::utf8::Decoder;
 use crate::report::{Ledger, Out, Report};
 use crate::request::Request;
@@ -142,20 +144,29 @@ impl Parser {
     /// text of a token may be empty and come with a later one.
     ///
     /// ```
-    /// use kimi_xtml::{Channel, Chat, Marker, Parser, Request};
+    /// use kimi_xtml::{Channel, Marker, Parser, Request, Sink, Span};
+    ///
+    /// #[derive(Default)]
+    /// struct Answer(String);
+    ///
+    /// impl Sink for Answer {
+    ///     fn content(&mut self, text: &str, _: Span) {
+    ///         self.0 += text;
+    ///     }
+    /// }
     ///
     /// let mut parser = Parser::new(Request::new().opened(Channel::Response));
-    /// let mut chat = Chat::default();
+    /// let mut answer = Answer::default();
     /// // A quoted tag is in ordinary tokens; the real one begins with the control token `<|close|>`.
     /// for (text, id) in [("<", 27), ("|", 91), ("close", 10_794), ("|", 91), (">", 29), (" ends", 15_739), (" it", 483)] {
-    ///     parser.push_token(text, id, &mut chat);
+    ///     parser.push_token(text, id, &mut answer);
     /// }
-    /// parser.push_token("", Marker::Close.id(), &mut chat);
-    /// parser.push_token("response", 12_092, &mut chat);
-    /// parser.push_token("", Marker::Sep.id(), &mut chat);
+    /// parser.push_token("", Marker::Close.id(), &mut answer);
+    /// parser.push_token("response", 12_092, &mut answer);
+    /// parser.push_token("", Marker::Sep.id(), &mut answer);
     /// assert_eq!(parser.channel(), None);
-    /// parser.finish("stop", &mut chat);
-    /// assert_eq!(chat.into_message().unwrap().content, "<|close|> ends it");
+    /// parser.finish("stop", &mut answer);
+    /// assert_eq!(answer.0, "<|close|> ends it");
     /// ```
     pub fn push_token(&mut self, text: &str, id: u32, sink: &mut (impl Sink + ?Sized)) {
         let marker = Marker::from_id(id);
@@ -255,11 +266,13 @@ impl Parser {
     }
 
     /// The innermost open thing.
+    #[cfg(feature = "encode")]
     pub(crate) fn state(&self) -> State {
         self.machine.state()
     }
 
     /// The marker and the text so far of a tag of the format that a control token began.
+    #[cfg(feature = "encode")]
     pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
         self.reader.begun_tag()
     }

@@ -185,6 +185,7 @@ impl Reader {
     }
 
     /// The marker and the text so far of a tag of the format that a control token began.
+    #[cfg(feature = "encode")]
     pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
         let begun = self.begun.as_ref().filter(|begun| begun.origin == Origin::Known && begun.tag.may_be_known())?;
         let marker = begun.tag.marker;

@@ -70,3 +70,10 @@ impl Decoder {
         }
     }
 }
+
+/// The text in two: the most whole characters that at most `len` bytes hold, and the rest.
+#[inline]
+pub(crate) fn split_within(text: &str, len: usize) -> (&str, &str) {
+    let at = (0..=len.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text.split_at(at.unwrap_or(0))
+}

@@ -95,7 +95,7 @@ pub(crate) fn read_from(bytes: &[u8], name: &str, stem: &str) -> anyhow::Result<
         _ => stream.by_ref().collect(),
     };
     let entries = entries.map_err(|error| {
-        // An object that has the wrong members has no place: it begins behind those that were read.
+        // An object that has the wrong members has no place: it begins after those that were read.
         let begin = bytes.len() - bytes[stream.byte_offset()..].trim_ascii_start().len();
         let begins = 1 + bytes[..begin].iter().filter(|&&byte| byte == b'\n').count();
         let line = error.line().max(begins);

@@ -103,7 +103,7 @@ fn count(chunks: &[Chunk]) -> u64 {
     chunks.iter().map(|chunk| if let Chunk::Tokens { ids, .. } = chunk { ids.len() as u64 } else { 1 }).sum()
 }
 
-/// Cuts the deltas behind the first `max` tokens; a delta of several tokens that would go beyond goes whole.
+/// Cuts the deltas after the first `max` tokens; a delta of several tokens that would go beyond goes whole.
 fn cut(chunks: &mut Vec<Chunk>, max: u64) {
     let mut tokens = 0;
     chunks.retain(|chunk| {
