@@ -37,7 +37,7 @@ pub const REPEAT: u8 = 0xfe;
 pub const TOLD: [(u8, Marker); 5] =
     [(0xf8, Marker::Open), (0xf9, Marker::Close), (0xfa, Marker::Sep), (0xfb, Marker::EndOfMsg), (0xfc, Marker::Eos)];
 
-/// In the input of [`mixed`] these bytes end a segment, and say by which kind of input it comes: as text, as bytes, as pieces,
+/// In the input of [`mixed()`] these bytes end a segment, and say by which kind of input it comes: as text, as bytes, as pieces,
 /// with ids.
 pub const KINDS: [u8; 4] = [TEXT, BYTES, PIECES, IDS];
 const TEXT: u8 = 0xf5;
