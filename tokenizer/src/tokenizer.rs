@@ -74,7 +74,7 @@ pub struct Tokenizer {
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokenizer").field("ranks", &self.ranks.len()).finish_non_exhaustive()
+        f.debug_struct("Tokenizer").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -94,9 +94,8 @@ impl Tokenizer {
     /// ```
     /// use kimi_xtml_tokenizer::{LineFault, RanksError, Tokenizer};
     ///
-    /// // A line for each byte, and one for the token `ab`.
+    /// // A line for each byte, then tokens that were learnt, the first of them `ab`.
     /// let file = std::fs::read("tests/tiny.tiktoken")?;
-    /// assert!(file.ends_with(b"YWI= 256\n"));
     /// assert_eq!(Tokenizer::from_ranks(&file)?.encode("abc"), [256, 99]);
     ///
     /// let error = Tokenizer::from_ranks(b"IQ== 0\nIg 1").unwrap_err();
@@ -120,7 +119,7 @@ impl Tokenizer {
     /// ```
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
-    /// assert_eq!(tokenizer.encode("<|sep|>").len(), 7);
+    /// assert!(tokenizer.encode("<|sep|>").len() > 1);
     /// assert_eq!(tokenizer.encode_control("<|sep|>"), [163_589]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -205,7 +204,7 @@ impl Tokenizer {
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
     /// assert_eq!(tokenizer.decode(&[256, 99, 163_589])?, b"abc<|sep|>");
-    /// assert_eq!(tokenizer.decode(&[97, 300]).unwrap_err().to_string(), "300 is the id of no token");
+    /// assert_eq!(tokenizer.decode(&[97, 600]).unwrap_err().to_string(), "600 is the id of no token");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -265,6 +264,12 @@ impl Tokenizer {
             [] => self.specials.spelling(id).map(str::as_bytes),
             token => Some(token),
         }
+    }
+
+    /// How many tokens there are, control tokens not counted.
+    #[expect(clippy::len_without_is_empty, reason = "each byte is a token: it never is")]
+    pub fn len(&self) -> usize {
+        self.ranks.len()
     }
 
     /// Whether an id is that of a control token.

@@ -32,7 +32,7 @@ pub enum BridgeError {
     #[error("the generation goes on after the end of its message")]
     AfterEnd,
     /// The conversation is encoded in another mode.
-    #[error("the {} changed", .0.name())]
+    #[error("another {} than in the last prompt", .0.words())]
     Mode(Mode),
     /// The conversation has no answer where there was a generation.
     #[error("messages[{message}]: must be the assistant's answer that was generated")]
@@ -54,6 +54,39 @@ pub enum BridgeError {
     },
 }
 
+impl BridgeError {
+    /// A word for it, such as `edited`, for logs and counters. A mode that changed is named by itself: `thinking`.
+    ///
+    /// ```
+    /// use kimi_xtml_tokenizer::{BridgeError, Mode};
+    ///
+    /// assert_eq!(BridgeError::Edited { message: 3 }.name(), "edited");
+    /// assert_eq!(BridgeError::Mode(Mode::ResponseFormat).name(), "response-format");
+    /// ```
+    pub const fn name(&self) -> &'static str {
+        match self {
+            BridgeError::Encode(_) => "encode",
+            BridgeError::UnknownId(_) => "unknown-id",
+            BridgeError::NothingOpened => "nothing-opened",
+            BridgeError::AfterEnd => "after-end",
+            BridgeError::Mode(mode) => mode.name(),
+            BridgeError::NoAnswer { .. } => "no-answer",
+            BridgeError::Continued { .. } => "continued",
+            BridgeError::Edited { .. } => "edited",
+        }
+    }
+
+    /// The number of the message at fault, if one is.
+    pub const fn message(&self) -> Option<usize> {
+        match *self {
+            BridgeError::NoAnswer { message }
+            | BridgeError::Continued { message }
+            | BridgeError::Edited { message } => Some(message),
+            _ => None,
+        }
+    }
+}
+
 /// What a whole conversation is encoded in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -69,8 +102,17 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Its name in words.
+    /// A word for it, such as `response-format`.
     pub const fn name(self) -> &'static str {
+        match self {
+            Mode::Thinking => "thinking",
+            Mode::Effort => "effort",
+            Mode::Tools => "tools",
+            Mode::ResponseFormat => "response-format",
+        }
+    }
+
+    const fn words(self) -> &'static str {
         match self {
             Mode::Thinking => "thinking mode",
             Mode::Effort => "thinking effort",
