@@ -122,6 +122,10 @@ fn says_the_tools(conversation: &Conversation<'_>, prompt: &Prompt<'_>) {
     if let (Ok(given), Ok(said)) = (serde_json::from_str(tools.as_str()), serde_json::from_str(printed)) {
         assert!(same(&given, &said), "{given} {said}");
     }
+    // A key with half a surrogate pair is sorted by that half, and printed with U+FFFD, which is sorted elsewhere.
+    if printed.contains('\u{fffd}') {
+        return;
+    }
     let mut again = Conversation::new([]);
     again.tools = Some(Json::new(printed).expect("JSON"));
     let again = prompt_of(&again).expect("a prompt");
