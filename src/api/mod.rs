@@ -8,6 +8,8 @@ mod ids;
 mod logprob;
 mod responses;
 mod sse;
+mod stop;
+mod tokens;
 mod usage;
 
 pub use anthropic::AnthropicMessages;
@@ -17,4 +19,6 @@ pub use frames::{Choice, Extras, Frames};
 pub use ids::IdPolicy;
 pub use logprob::Logprob;
 pub use responses::Responses;
+pub use stop::Stop;
+pub use tokens::Tokens;
 pub use usage::Usage;

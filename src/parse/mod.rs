@@ -14,7 +14,7 @@ mod reader;
 mod scan;
 pub(crate) mod table;
 pub(crate) mod tag;
-mod utf8;
+pub(crate) mod utf8;
 
 use crate::diagnostic::Code;
 use crate::event::{Channel, Event, OwnedEvent, Span};
