@@ -103,7 +103,8 @@ mod steps;
 
 #[cfg(feature = "chat")]
 pub use api::{
-    AnthropicMessages, Chat, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Responses, Stop, Tokens, Usage,
+    AnthropicMessages, BodyError, Chat, ChatStream, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Responses, Stop,
+    Tokens, Usage,
 };
 pub use diagnostic::Code;
 #[cfg(feature = "encode")]

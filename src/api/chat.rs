@@ -142,6 +142,10 @@ impl Chat {
         self.message
     }
 
+    pub(crate) fn set_ids(&mut self, ids: IdPolicy) {
+        self.ids = ids;
+    }
+
     fn part(&mut self, kind: PartKind, text: &str, span: Span) {
         self.text.push_str(text);
         let end = self.text.len();

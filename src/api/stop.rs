@@ -46,7 +46,6 @@ pub struct Stop<S> {
     /// The tokens that began in what came so far, and those of them that began in reasoning.
     begun: u64,
     reasoning: u64,
-    calls: bool,
 }
 
 /// Content that may begin a stop string.
@@ -70,7 +69,6 @@ impl<S: Sink> Stop<S> {
             met: None,
             begun: 0,
             reasoning: 0,
-            calls: false,
         }
     }
 
@@ -119,11 +117,6 @@ impl<S: Sink> Stop<S> {
             Some(cut) => Some(Usage::new(0, cut.tokens.as_ref()?.start).with_reasoning_tokens(self.reasoning)),
             None => Usage::from_report(report),
         }
-    }
-
-    /// Whether a complete call went out.
-    pub(crate) fn has_complete_call(&self) -> bool {
-        self.calls
     }
 
     fn content(&mut self, text: &str, span: Span) {
@@ -182,10 +175,8 @@ impl<S: Sink> Sink for Stop<S> {
             Event::Content(text) if !self.patterns.is_empty() => self.content(text, span),
             _ => {
                 self.flush();
-                match event {
-                    Event::Reasoning(_) => self.reasoning += end.saturating_sub(self.begun),
-                    Event::CallEnd { complete, .. } => self.calls |= complete,
-                    _ => {}
+                if let Event::Reasoning(_) = event {
+                    self.reasoning += end.saturating_sub(self.begun);
                 }
                 self.sink.event(event, span);
             }

@@ -265,6 +265,12 @@ impl Parser {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
 
+    /// The request that it was made for.
+    #[cfg(feature = "chat")]
+    pub(crate) fn request(&self) -> &Request {
+        self.machine.request()
+    }
+
     /// The innermost open thing.
     #[cfg(feature = "encode")]
     pub(crate) fn state(&self) -> State {
