@@ -51,7 +51,8 @@ fn a_request_without_a_stream_gets_one_body() {
     assert!(stream.push_with_ids("Hm.", &[1, 2]).is_empty());
     assert!(stream.push(CALL.strip_prefix("Hm.").unwrap()).is_empty());
     let body: Value = serde_json::from_slice(&stream.end("eos")).unwrap();
-    let call = json!({"id": "ls_0", "type": "function", "function": {"name": "ls", "arguments": "{\"path\":\"/tmp\"}"}});
+    let call =
+        json!({"id": "ls_0", "type": "function", "function": {"name": "ls", "arguments": "{\"path\":\"/tmp\"}"}});
     let message = json!({"role": "assistant", "content": "", "reasoning_content": "Hm.", "tool_calls": [call]});
     assert_eq!(
         body["choices"],
@@ -61,10 +62,7 @@ fn a_request_without_a_stream_gets_one_body() {
         (&body["id"], &body["object"], &body["created"], &body["model"]),
         (&json!("c"), &json!("chat.completion"), &json!(7), &json!("k3"))
     );
-    assert_eq!(
-        (&body["usage"]["prompt_tokens"], &body["usage"]["completion_tokens"]),
-        (&json!(9), &json!(2))
-    );
+    assert_eq!((&body["usage"]["prompt_tokens"], &body["usage"]["completion_tokens"]), (&json!(9), &json!(2)));
 }
 
 #[test]
@@ -136,7 +134,10 @@ fn what_has_no_meaning_is_named() {
     for (body, path) in [
         (json!({"tools": 5}), "tools"),
         (json!({"tools": [{}]}), "tools[0].function.name"),
-        (json!({"messages": [{"role": "user"}, {"role": "system", "tools": [5]}]}), "messages[1].tools[0].function.name"),
+        (
+            json!({"messages": [{"role": "user"}, {"role": "system", "tools": [5]}]}),
+            "messages[1].tools[0].function.name",
+        ),
         (json!({"tool_choice": "maybe"}), "tool_choice"),
         (json!({"tool_choice": {"type": "function"}}), "tool_choice.function.name"),
         (json!({"stop": 5}), "stop"),

@@ -81,13 +81,13 @@ impl Frames {
     /// use kimi_xtml::Frames;
     ///
     /// let mut out = BytesMut::new();
-    /// Frames::new("chatcmpl-1", 0, "kimi-k3").error("the engine is gone", "server_error", None, &mut out);
+    /// Frames::new("chatcmpl-1", 0, "kimi-k3").error("server_error", None, "the engine is gone", &mut out);
     /// let error = r#"{"error":{"message":"the engine is gone","type":"server_error","code":null,"param":null}}"#;
     /// assert_eq!(out, format!("data: {error}\n\n"));
     /// ```
-    pub fn error(&self, message: &str, kind: &str, code: Option<&str>, out: &mut BytesMut) {
+    pub fn error(&self, kind: &str, code: Option<&str>, message: &str, out: &mut BytesMut) {
         out.put_slice(b"data: ");
-        json(out, &error(message, kind, code));
+        json(out, &error(kind, code, message));
         out.put_slice(b"\n\n");
     }
 
@@ -102,7 +102,7 @@ impl Frames {
 }
 
 /// An error as OpenAI's APIs write it.
-pub(crate) fn error(message: &str, kind: &str, code: Option<&str>) -> impl Serialize {
+pub(crate) fn error(kind: &str, code: Option<&str>, message: &str) -> impl Serialize {
     let param: Option<()> = None;
     Object((("error", Object((("message", message), ("type", kind), ("code", code), ("param", param)))),))
 }

@@ -6,6 +6,7 @@ mod chat;
 mod delta;
 mod frames;
 mod ids;
+mod input;
 mod logprob;
 mod responses;
 mod sse;

@@ -278,9 +278,9 @@ impl ChatStream {
         let (kind, code) = ("server_error", Some("engine_failed"));
         if self.streams {
             let (frames, _) = self.writer.get_or_insert_with(|| self.head.writer());
-            frames.error(message, kind, code, &mut self.out);
+            frames.error(kind, code, message, &mut self.out);
         } else {
-            json(&mut self.out, &error(message, kind, code));
+            json(&mut self.out, &error(kind, code, message));
         }
         self.out.split().freeze()
     }

@@ -8,7 +8,7 @@ pub(crate) mod escape;
 mod header;
 mod held;
 mod ids;
-mod json;
+pub(crate) mod json;
 mod machine;
 mod reader;
 mod scan;
