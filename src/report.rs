@@ -104,7 +104,8 @@ pub struct Report {
     /// Tokens whose fate is decided, where ids were given. A token counts as what its first byte is; one that
     /// never had a text, as markup.
     pub tokens: Option<Counts>,
-    /// Bytes that lexing looked at: at most twice the input.
+    /// Bytes that lexing looked at, some of them twice: at most twice the input. They are counted as decoded, where each U+FFFD
+    /// that stands for invalid bytes has three; all other counts are of the input's own bytes.
     pub examined: u64,
     /// Each deviation that was met, in the order of [`Code::ALL`].
     pub diagnostics: Vec<Noted>,
