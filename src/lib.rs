@@ -130,3 +130,8 @@ pub use sink::{Sink, SinkFn, sink_fn};
 #[cfg(all(doctest, feature = "chat"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those of docs/embedding.md.
+#[cfg(all(doctest, feature = "chat"))]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;
