@@ -10,6 +10,14 @@ pub(crate) use crate::label::Label;
 use crate::marker::Marker;
 
 /// A part of a prompt, or of generated text, that is encoded by itself. Never empty.
+///
+/// ```
+/// use kimi_xtml::{Message, Piece, render_pieces};
+///
+/// let message = Message::new().with_content("Hi");
+/// let pieces = render_pieces(&message, None).unwrap();
+/// assert!(pieces.contains(&Piece::Text("Hi".into())));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Piece<'a> {

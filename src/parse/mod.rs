@@ -96,11 +96,27 @@ pub struct Parser {
 
 impl Parser {
     /// A parser for one stream of this request.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Parser, Request};
+    ///
+    /// let parser = Parser::new(Request::new().opened(Channel::Think));
+    /// assert_eq!(parser.channel(), Some(Channel::Think));
+    /// ```
     pub fn new(request: Request) -> Self {
         Parser { machine: Machine::new(request), ..Parser::default() }
     }
 
     /// Takes text that may contain markers, cut anywhere.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("Hi".into()));
+    /// ```
     pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Text, sink) {
             return self.after_end(text, sink);
@@ -113,6 +129,16 @@ impl Parser {
 
     /// Takes what [`push`](Self::push) takes as bytes, UTF-8 cut anywhere. Each invalid sequence becomes U+FFFD and is
     /// counted in the report.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_bytes(&[0xc3], &mut events);
+    /// parser.push_bytes(&[0xa9], &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("é".into()));
+    /// ```
     pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Text, sink) {
             return self.bytes_after_end(bytes, sink);
@@ -123,6 +149,15 @@ impl Parser {
     }
 
     /// Takes text that is never structure, whatever it spells.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_text("<|close|>", &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("<|close|>".into()));
+    /// ```
     pub fn push_text(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Pieces, sink) {
             return self.after_end(text, sink);
@@ -132,6 +167,17 @@ impl Parser {
     }
 
     /// Takes a control token. It counts as its spelling in spans and in the report.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Marker, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_marker(Marker::Open, &mut events);
+    /// parser.push_text("think", &mut events);
+    /// parser.push_marker(Marker::Sep, &mut events);
+    /// assert_eq!(parser.channel(), Some(Channel::Think));
+    /// ```
     pub fn push_marker(&mut self, marker: Marker, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Pieces, sink) {
             return self.after_end(marker.spelling(), sink);
@@ -191,6 +237,15 @@ impl Parser {
     /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, and in any tokens if each delta has the
     /// text of just its one id. Where a control token's text never comes, what follows it is no structure either: the
     /// engine must keep special tokens. [`push_token`](Self::push_token) is exact for any tokens.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_with_ids("Hi you", &[19_180, 498], &mut events);
+    /// assert_eq!(events.last().unwrap().1.tokens, Some(0..2));
+    /// ```
     pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Ids, sink) {
             self.tokens_after_end(text, ids.len());
@@ -228,6 +283,15 @@ impl Parser {
     /// Ends the stream: held text is delivered, what is open ends as incomplete. Gives the finish reason: the engine's own
     /// `reason` unchanged, but `stop`, and what else engines say for it (see [`FinishReason::from_engine`]), becomes
     /// `tool_calls` if a call is complete.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(parser.finish("eos_token", &mut events), "eos_token"); // unchanged: no call is complete
+    /// ```
     pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> &'r str {
         let source = if let Phase::Reading(source) = self.phase { source } else { Source::Text };
         if self.begin(source, sink) {
@@ -240,6 +304,16 @@ impl Parser {
     }
 
     /// Makes the parser as new for another stream; it keeps its allocations.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// parser.reset(Request::new());
+    /// assert_eq!(parser.report().bytes.input, 0);
+    /// ```
     pub fn reset(&mut self, request: Request) {
         self.ids.reset();
         self.reader.reset();
@@ -250,17 +324,44 @@ impl Parser {
     }
 
     /// What the parser did so far.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(parser.report().bytes.content, 2);
+    /// ```
     pub fn report(&self) -> Report {
         self.ledger.report()
     }
 
     /// The channel that is open now.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("<|open|>response<|sep|>", &mut events);
+    /// assert_eq!(parser.channel(), Some(Channel::Response));
+    /// ```
     pub fn channel(&self) -> Option<Channel> {
         if self.phase == Phase::New { self.machine.opened() } else { self.machine.channel() }
     }
 
     /// The text that came in and did not go out: what may become a marker or a tag, and a value whose end decides its
     /// form. For debugging; it is copied.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi <|op", &mut events);
+    /// assert_eq!(parser.held(), "<|op");
+    /// ```
     pub fn held(&self) -> String {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
