@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use kimi_xtml::{Channel, Request, ToolCall, ToolChoice};
+use kimi_xtml::{Channel, Logprob, Request, ToolCall, ToolChoice};
 use serde_json::{Map, Value};
 
 /// An engine.
@@ -138,17 +138,6 @@ pub enum Chunk {
     Text(String),
     /// The same, cut anywhere.
     Bytes(Vec<u8>),
-}
-
-/// The log-probability of a token.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Logprob {
-    /// The token's bytes.
-    pub bytes: Vec<u8>,
-    /// Its log-probability.
-    pub logprob: f64,
-    /// Alternatives with theirs, the likeliest first.
-    pub top: Vec<(Vec<u8>, f64)>,
 }
 
 /// Why an engine gives nothing, or nothing more.

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
-use kimi_xtml::{Delta, IdPolicy, Message as Said, Messages, ToolCall, ToolChoice};
+use kimi_xtml::{AnthropicMessages, Delta, IdPolicy, Message as Said, ToolCall, ToolChoice};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -112,7 +112,7 @@ async fn answer(app: &App, request: Request) -> Result<Response, ApiError> {
     let stops = request.stop_sequences.take().unwrap_or_default();
     let call_ids = IdPolicy::with(|_, _| format!("toolu_{}", ids::object_id()));
     let (turn, steps) = one::begin(app, request.job()?, &stops, call_ids).await?;
-    let events = Messages::new(&format!("msg_{}", ids::object_id()), &app.model);
+    let events = AnthropicMessages::new(&format!("msg_{}", ids::object_id()), &app.model);
     if stream {
         return Ok(one::stream(turn, steps, events));
     }
@@ -124,20 +124,20 @@ async fn answer(app: &App, request: Request) -> Result<Response, ApiError> {
     Ok((StatusCode::OK, usage_headers(&usage), body).into_response())
 }
 
-impl Events for Messages {
+impl Events for AnthropicMessages {
     fn start(&mut self, turn: &Turn, out: &mut BytesMut) {
-        Messages::start(self, &turn.usage(), out);
+        AnthropicMessages::start(self, &turn.usage(), out);
     }
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
-        Messages::delta(self, delta, out);
+        AnthropicMessages::delta(self, delta, out);
     }
 
-    fn end(self, turn: &Turn, reason: &str, out: &mut BytesMut) {
-        Messages::end(self, reason, turn.stopped_by(), &turn.usage(), out);
+    fn end(&mut self, turn: &Turn, reason: &str, out: &mut BytesMut) {
+        AnthropicMessages::end(self, reason, turn.stopped_by(), &turn.usage(), out);
     }
 
-    fn fail(self, _: &Turn, error: EngineError, out: &mut BytesMut) {
+    fn fail(&mut self, _: &Turn, error: EngineError, out: &mut BytesMut) {
         let data = ApiError::from(error).anthropic();
         out.extend_from_slice(format!("event: error\ndata: {data}\n\n").as_bytes());
     }
@@ -223,7 +223,7 @@ impl Turned {
                 Block::Text { text } => texts.push(text),
                 Block::Thinking { thinking } => message.reasoning.push_str(&thinking),
                 Block::ToolUse { id, name, input } => {
-                    message.calls.push(ToolCall { id, name, arguments: input.to_string(), complete: true });
+                    message.calls.push(ToolCall::new(name, input.to_string()).with_id(id));
                 }
                 Block::ToolResult { tool_use_id, content } => {
                     results += 1;

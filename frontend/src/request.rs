@@ -314,11 +314,8 @@ impl ChatMessage {
             Role::Assistant => "assistant",
             Role::Tool | Role::Function => "tool",
         };
-        let calls = self.tool_calls.into_iter().flatten().map(|call| ToolCall {
-            id: call.id.unwrap_or_default(),
-            name: call.function.name,
-            arguments: call.function.arguments,
-            complete: true,
+        let calls = self.tool_calls.into_iter().flatten().map(|call| {
+            ToolCall::new(call.function.name, call.function.arguments).with_id(call.id.unwrap_or_default())
         });
         Message {
             role: role.into(),

@@ -143,12 +143,12 @@ impl Events for Responses {
         Responses::delta(self, delta, out);
     }
 
-    fn end(self, turn: &Turn, reason: &str, out: &mut BytesMut) {
+    fn end(&mut self, turn: &Turn, reason: &str, out: &mut BytesMut) {
         Responses::end(self, reason, &turn.usage(), out);
     }
 
-    fn fail(self, turn: &Turn, error: EngineError, out: &mut BytesMut) {
-        Responses::fail(self, "server_error", &error.to_string(), &turn.usage(), out);
+    fn fail(&mut self, turn: &Turn, error: EngineError, out: &mut BytesMut) {
+        Responses::failed(self, "server_error", &error.to_string(), &turn.usage(), out);
     }
 }
 
@@ -225,12 +225,8 @@ impl Item {
                 Some(Message { role: role.into(), text: text(self.content), ..Message::default() })
             }
             Some("function_call") => {
-                let call = ToolCall {
-                    id: self.call_id.unwrap_or_default(),
-                    name: self.name?,
-                    arguments: self.arguments.unwrap_or_default(),
-                    complete: true,
-                };
+                let arguments = self.arguments.unwrap_or_default();
+                let call = ToolCall::new(self.name?, arguments).with_id(self.call_id.unwrap_or_default());
                 Some(Message { role: "assistant".into(), calls: vec![call], ..Message::default() })
             }
             Some("function_call_output") => Some(Message {

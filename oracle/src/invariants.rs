@@ -1,12 +1,14 @@
-//! The invariants I1 to I5 and I7: each a function of what came out of a way to push a stream, or of what stands after
-//! each push.
+//! The invariants I1 to I5, I7 and I10: each a function of what came out of a way to push a stream, or of what stands
+//! after each push.
 //!
 //! In: a stream, a way, and what came of it. Out: nothing, or a panic that shows both. The tests call them on recorded
 //! and hostile streams, the oracles on fuzzed ones.
 
 use std::ops::Range;
 
-use kimi_xtml::{Channel, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind};
+use kimi_xtml::{
+    Channel, Code, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind, sink_fn,
+};
 use serde_json::value::RawValue;
 
 use super::stream::{Push, Random, Run, Stream, TOKENS, Way, cut, show};
@@ -35,6 +37,30 @@ pub fn ways_of_bytes<'a>(bytes: &'a [u8], random: &mut Random) -> [Way<'a>; 4] {
         Way::bytes("bytes, random", bytes, random.ends(bytes.len())),
         Way::bytes("bytes, random again", bytes, random.ends(bytes.len())),
     ]
+}
+
+/// What the report must say of bytes that are no UTF-8: how often they were replaced, and where first. The character that
+/// the end cuts is not.
+pub fn replacements(bytes: &[u8]) -> Option<(u64, u64)> {
+    let mut chunks = bytes.utf8_chunks().peekable();
+    let (mut count, mut first, mut at) = (0, 0, 0);
+    while let Some(chunk) = chunks.next() {
+        at += chunk.valid().len() as u64;
+        let is_cut = std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
+        let ends_cut = is_cut && chunks.peek().is_none();
+        if !chunk.invalid().is_empty() && !ends_cut {
+            first = if count == 0 { at } else { first };
+            count += 1;
+        }
+        at += chunk.invalid().len() as u64;
+    }
+    (count > 0).then_some((count, first))
+}
+
+/// The report says it.
+pub fn replaces(bytes: &[u8], way: &Way<'_>, run: &Run) {
+    let noted = run.report.diagnostics.iter().find(|noted| noted.code == Code::InvalidUtf8);
+    assert_eq!(noted.map(|noted| (noted.count, noted.first)), replacements(bytes), "{}", cut(way));
 }
 
 // ---- I1 ----------------------------------------------------------------------------------------------------------
@@ -66,6 +92,7 @@ fn count(counts: &mut kimi_xtml::Counts, kind: Kind, amount: u64) {
         Kind::Markup => counts.markup += amount,
         Kind::Withheld => counts.withheld += amount,
         Kind::Dropped => counts.dropped += amount,
+        _ => panic!("a kind that is not known here: {kind:?}"),
     }
 }
 
@@ -178,12 +205,13 @@ pub fn no_leak(way: &Way<'_>, run: &Run) {
             }
             Event::CallEnd { .. } => raw.is_empty() || is_tag(&raw, Marker::Close, &["call"]),
             Event::Diagnostic(_) => raw.is_empty(),
+            _ => false,
         };
         assert!(is_right, "{} {} is not {}\n{}\n{}", way.name, cut(event), cut(&raw), cut(way), show(&run.events));
     }
 }
 
-/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and behind its name.
+/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and after its name.
 fn is_tag(raw: &str, marker: Marker, names: &[&str]) -> bool {
     let Some(inside) = raw.strip_prefix(marker.spelling()) else { return false };
     let inside = inside.strip_suffix(Marker::Sep.spelling()).unwrap_or(inside).trim_matches([' ', '\t', '\r', '\n']);
@@ -227,10 +255,12 @@ impl Open {
                 Some(Channel::Think) => !request.separate_reasoning,
                 Some(Channel::Tools) => false,
                 None | Some(Channel::Response) => true,
+                Some(_) => false,
             },
-            Event::Withheld(_) => outside && request.undeclared == Undeclared::Withhold,
+            Event::Withheld(_) => self.channel != Some(Channel::Tools) && request.undeclared == Undeclared::Withhold,
             Event::Markup(_) => outside || in_tools && self.value.is_none(),
             Event::Dropped(_) | Event::Diagnostic(_) => true,
+            _ => false,
         }
     }
 }
@@ -250,49 +280,50 @@ pub fn nests(request: &Request, way: &Way<'_>, run: &Run) {
 
 /// White space of one run that is looked past, in bytes.
 pub const BLANKS: usize = 256;
-/// What a data context holds at most: a tag, blanks, a tag that has begun.
+/// What a data context holds at most where tags are only spelled: a tag, blanks, a tag that has begun.
 const DATA: usize = 1_536;
 /// What is held at most elsewhere: a header, and the beginning of the marker that would end it.
 const HEADER: usize = (16 << 10) + 13;
+/// The header of a tag whose name the format does not have.
+pub const UNKNOWN: usize = 256;
 
 const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json", "message"];
 /// The names whose openers have attributes.
 const ATTRIBUTED: &[&str] = &["call", "argument", "json", "message"];
+const CHANNELS: &[&str] = &["think", "response", "tools"];
+
+/// A tag that waits for what follows: marker, name, and the openers and closers that may follow.
+type Waiting = (Marker, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// What may be held where.
 struct Place {
     /// Openers that a tag may become.
     openers: &'static [&'static str],
-    /// Tags that wait for what follows: marker, name, and the openers and closers that may follow.
-    pending: &'static [(Marker, &'static str, &'static [&'static str], &'static [&'static str])],
+    /// Whether a tag may have a name that the format does not have.
+    unknown: bool,
+    waiting: Vec<Waiting>,
     /// Bytes.
     most: usize,
 }
 
-/// The place that is open. Where events do not tell it (in what is withheld or dropped), all may be held.
-fn place(parser: &Parser, open: &Open, told: bool) -> Place {
+/// The place that is open. Where events do not tell it (in what is withheld or dropped), all may be held. `told`: whether
+/// markers are known; `whole`: whether the open value is one JSON value so far, so that its close waits for nothing.
+fn place(parser: &Parser, open: &Open, told: bool, whole: bool) -> Place {
     use Marker::{Close, EndOfMsg, Open};
-    const CHANNELS: &[&str] = &["think", "response", "tools"];
-    const AFTER: &[&str] = &["argument", "json", "call"];
-    const AFTER_CLOSE: &[&str] = &["call", "tools", "message"];
-    const VALUE: &[(Marker, &str, &[&str], &[&str])] = &[
-        (Close, "argument", AFTER, AFTER_CLOSE),
-        (Close, "json", AFTER, AFTER_CLOSE),
-        (Close, "message", &[], &[]),
-        (EndOfMsg, "", &[], &[]),
-    ];
-    const TEXT: &[(Marker, &str, &[&str], &[&str])] = &[
-        (Close, "response", NAMES, NAMES),
-        (Open, "tools", &["call"], &["tools"]),
-        (Close, "message", &[], &[]),
-        (EndOfMsg, "", &[], &[]),
-    ];
-    match (parser.channel(), open.value) {
-        (Some(Channel::Think | Channel::Response), _) => Place { openers: CHANNELS, pending: TEXT, most: DATA },
-        (Some(Channel::Tools), Some(_)) if !told => Place { openers: CHANNELS, pending: VALUE, most: DATA },
-        (Some(Channel::Tools), _) => Place { openers: NAMES, pending: VALUE, most: HEADER },
-        (None, _) => Place { openers: NAMES, pending: &[], most: HEADER },
-    }
+    const AFTER: &[&str] = &["argument", "json", "call", "think", "response", "tools"];
+    const AFTER_CLOSE: &[&str] = &["call", "tools", "message", "think", "response"];
+    const CLOSES: &[Waiting] = &[(Close, "argument", AFTER, AFTER_CLOSE), (Close, "json", AFTER, AFTER_CLOSE)];
+    const ENDS: &[Waiting] = &[(Close, "message", &[], &[]), (EndOfMsg, "", &[], &[])];
+    const TEXT: &[Waiting] = &[(Close, "response", NAMES, NAMES), (Open, "tools", &["call"], &["tools"])];
+    let value = if whole { ENDS.to_vec() } else { [CLOSES, ENDS].concat() };
+    let (openers, waiting) = match (parser.channel(), open.value) {
+        (Some(Channel::Think | Channel::Response), _) => (CHANNELS, [TEXT, ENDS].concat()),
+        (Some(Channel::Tools), Some(_)) => (CHANNELS, value),
+        (Some(Channel::Tools), None) => (NAMES, value),
+        _ => (NAMES, Vec::new()),
+    };
+    let (openers, most) = if told || openers == NAMES { (NAMES, HEADER) } else { (openers, DATA) };
+    Place { openers, unknown: told && open.value.is_none(), waiting, most }
 }
 
 /// Whether `held` is nothing but: a tag that waits for what follows, with its blanks and what may become that; or a
@@ -301,17 +332,17 @@ fn is_undecided(held: &str, place: &Place) -> bool {
     if held.len() > place.most {
         return false;
     }
-    let waits = |&(marker, name, open, close): &(Marker, &str, &[&str], &[&str])| {
+    let waits = |&(marker, name, open, close): &Waiting| {
         let Some(tag) = held.strip_prefix(marker.spelling()) else { return false };
         let Some(tag) = tag.trim_start_matches(blank).strip_prefix(name) else { return false };
-        let behind = if name.is_empty() { tag } else { tag.trim_start_matches(blank) };
-        let rest = behind.strip_prefix(Marker::Sep.spelling()).unwrap_or(behind);
+        let after = if name.is_empty() { tag } else { tag.trim_start_matches(blank) };
+        let rest = after.strip_prefix(Marker::Sep.spelling()).unwrap_or(after);
         let follower = rest.trim_start_matches(blank);
-        let whole = name.is_empty() || rest.len() < behind.len() || starts_with_marker(behind);
+        let whole = name.is_empty() || rest.len() < after.len() || starts_with_marker(after);
         let decided = open.iter().any(|name| opens(follower, name));
-        whole && !decided && rest.len() - follower.len() <= BLANKS && has_begun(follower, open, close)
+        whole && !decided && rest.len() - follower.len() <= BLANKS && has_begun(follower, open, close, false)
     };
-    has_begun(held, place.openers, NAMES) || place.pending.iter().any(waits)
+    has_begun(held, place.openers, NAMES, place.unknown) || place.waiting.iter().any(waits)
 }
 
 fn blank(c: char) -> bool {
@@ -328,21 +359,23 @@ fn opens(text: &str, name: &str) -> bool {
     tag.and_then(|tag| tag.strip_prefix(name)).is_some_and(|rest| rest.starts_with(blank))
 }
 
-/// Whether `text` is at most a tag with one of these names that has begun, and behind it a marker that has begun.
-fn has_begun(text: &str, open: &[&str], close: &[&str]) -> bool {
+/// Whether `text` is at most a tag with one of these names, or with any, that has begun, and after it a marker that has
+/// begun.
+fn has_begun(text: &str, open: &[&str], close: &[&str], unknown: bool) -> bool {
     let marker_begins = |text: &str| {
         let spellings = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg].map(Marker::spelling);
         spellings.iter().any(|spelling| spelling.starts_with(text) && *spelling != text)
     };
     let tag_begins = |text: &str, marker: Marker, names: &[&str]| {
-        let Some(tag) = text.strip_prefix(marker.spelling()) else { return false };
-        let tag = tag.trim_start_matches(blank);
-        names.iter().any(|name| match tag.strip_prefix(name) {
-            None => name.starts_with(tag),
-            Some("") => true,
-            Some(rest) if marker == Marker::Open && ATTRIBUTED.contains(name) => rest.starts_with(blank),
-            Some(rest) => rest.trim_start_matches(blank).is_empty(),
-        })
+        let Some(header) = text.strip_prefix(marker.spelling()) else { return false };
+        let tag = header.trim_start_matches(blank);
+        unknown && header.len() <= UNKNOWN
+            || names.iter().any(|name| match tag.strip_prefix(name) {
+                None => name.starts_with(tag),
+                Some("") => true,
+                Some(rest) if marker == Marker::Open && ATTRIBUTED.contains(name) => rest.starts_with(blank),
+                Some(rest) => rest.trim_start_matches(blank).is_empty(),
+            })
     };
     let mut ends = text.char_indices().map(|(at, _)| at).rev().take(13).chain([text.len()]);
     ends.any(|end| {
@@ -358,13 +391,18 @@ pub fn prompt(stream: &Stream, way: &Way<'_>) {
     let mut parser = Parser::new(stream.request.clone());
     let mut open = Open::default();
     let (mut pushed, mut input, mut told) = (0, Vec::new(), false);
+    // Where the text of the last value begins.
+    let mut value_start = 0;
     for push in &way.pushes {
         let mut end = 0;
-        let mut take = |event: Event<'_>, span: Span| {
+        let mut take = sink_fn(|event, span| {
             open.take(&event, &stream.request);
             end = span.bytes.end;
-        };
-        push.to(&mut parser, &mut take).unwrap();
+            if let Event::ArgumentStart { .. } = event {
+                value_start = end as usize;
+            }
+        });
+        push.to(&mut parser, &mut take);
         input.extend(push.input());
         pushed += push.input().len();
         told |= !matches!(push, Push::Text(_) | Push::Bytes(_));
@@ -383,7 +421,11 @@ pub fn prompt(stream: &Stream, way: &Way<'_>) {
         };
         let Some(value_len) = held.len().checked_sub(undecided) else { fail("not all is there") };
         let (value, undecided) = held.split_at(value_len);
-        if !is_undecided(undecided, &place(&parser, &open, told)) {
+        let tag_start = pushed - partial - undecided.len();
+        let whole = !told
+            && undecided.starts_with(Marker::Close.spelling())
+            && open.value.is_some_and(|kind| is_whole(kind, &input[value_start..tag_start], &stream.request));
+        if !is_undecided(undecided, &place(&parser, &open, told, whole)) {
             fail("held without need");
         }
         if !value.is_empty() {
@@ -396,6 +438,13 @@ pub fn prompt(stream: &Stream, way: &Way<'_>) {
             fail("what went out and what is held");
         }
     }
+}
+
+/// Whether a value so far is one JSON value, where its kind is JSON.
+fn is_whole(kind: ValueKind, value: &[u8], request: &Request) -> bool {
+    let streamed = request.stream_json && matches!(kind, ValueKind::Object | ValueKind::Array);
+    let fits = value.len() <= request.value_limit || streamed;
+    kind != ValueKind::String && fits && std::str::from_utf8(value).is_ok_and(is_json)
 }
 
 /// The bytes of a character that is cut at the end.
@@ -433,4 +482,21 @@ pub fn completes(way: &Way<'_>, run: &Run) {
     let is_complete = |(event, _): &(OwnedEvent, Span)| matches!(event, OwnedEvent::CallEnd { complete: true, .. });
     let reason = if run.events.iter().any(is_complete) { "tool_calls" } else { "stop" };
     assert_eq!(run.reason, reason, "{}\n{}", cut(way), show(&run.events));
+}
+
+// ---- I10 ---------------------------------------------------------------------------------------------------------
+
+/// Where tokens tell what is a marker, no marker's bytes lie in reasoning or content. `markers` are their places, in order.
+pub fn tells(request: &Request, markers: &[Range<u64>], way: &Way<'_>, run: &Run) {
+    if request.undeclared == Undeclared::Content {
+        return;
+    }
+    for (event, span) in &run.events {
+        if !matches!(event, OwnedEvent::Reasoning(_) | OwnedEvent::Content(_)) {
+            continue;
+        }
+        let next = markers.partition_point(|marker| marker.end <= span.bytes.start);
+        let is_clean = markers.get(next).is_none_or(|marker| marker.start >= span.bytes.end);
+        assert!(is_clean, "{} {}\n{}\n{}", way.name, cut(event), cut(way), show(&run.events));
+    }
 }

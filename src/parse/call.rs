@@ -5,14 +5,16 @@
 //! go out it is known whether they are JSON, since that tells where they end.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use crate::diagnostic::Code;
-use crate::event::{Event, Sink, ValueKind};
+use crate::event::{Event, ValueKind};
 use crate::parse::escape::Escaper;
 use crate::parse::held::Held;
 use crate::parse::json::Validator;
 use crate::report::Out;
 use crate::request::Request;
+use crate::sink::Sink;
 
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;
@@ -58,7 +60,7 @@ pub(crate) enum Cause {
     Finish,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     ordinal: usize,
     /// Calls so far that are whole.
@@ -89,14 +91,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call opens.
-    pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
+    /// A call opens, whose tool is named in this part of the header.
+    pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, at: Range<usize>, raw: &str, out: &mut Out<'_, S>) {
         (self.form, self.closed, self.broken, self.stopped) = (Form::Empty, false, false, false);
         self.keys.clear();
         self.live = !name.is_empty();
         if self.live {
             let call = self.ordinal;
-            out.event(Event::CallStart { call, name }, raw.len());
+            out.header(Event::CallStart { call, name }, raw.len(), at);
         } else {
             out.diagnose(Code::NamelessCall);
             out.text(Event::Dropped, raw);

@@ -2,13 +2,15 @@
 //!
 //! In: text. Out: fragments of the string, in which RFC 8259's special bytes are escaped. Nothing is held.
 
+use crate::parse::utf8::split_within;
+
 /// Text that is escaped at a time.
 const BLOCK: usize = 512;
 /// Bytes that `json_escape_simd` needs for it: six for each of the text's, and room for whole vectors.
 const ROOM: usize = 6 * BLOCK + 35;
 
 /// Gives text as fragments of the inside of a JSON string.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Escaper {
     buffer: Vec<u8>,
 }
@@ -23,7 +25,7 @@ impl Escaper {
         let mut rest = text;
         while !rest.is_empty() {
             let block;
-            (block, rest) = rest.split_at(rest.floor_char_boundary(BLOCK));
+            (block, rest) = split_within(rest, BLOCK);
             let escaped = if is_plain(block.as_bytes()) { block } else { self.block(block) };
             fragment(escaped, block.len());
         }

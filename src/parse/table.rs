@@ -3,9 +3,14 @@
 //! In: what is open, and a tag. Out: [`Names`], [`Advice`], [`Action`]. Nothing is held. SPEC.md prints all three, and a test
 //! keeps it true.
 //!
-//! Advice for who adds a tag: name it in `tag.rs` (`Name`), then place it in the rows below: the rows of the channels and of
-//! the values end in a wildcard, so look at each. Advice for who adds a state: add it to [`State`], here, and the compiler
-//! names the rest, which is all in `machine.rs`.
+//! Advice for who adds a tag:
+//! 1. Name it in `tag.rs` (`names!`); if its opener has attributes, in `has_attributes` there, and in `header.rs` those that
+//!    are new. Then the compiler asks for its rows in [`decide`].
+//! 2. Look at what ends in a wildcard and so says something of it already: [`recognised`], [`advise`], the values' rows of
+//!    [`decide`]; and at whom it may follow: the `Follow`s.
+//! 3. If it opens a state, add that to [`State`]: the compiler names the rest, which is all in `machine.rs`.
+//! 4. The twin has a grammar of its own (`oracle/src/twin.rs`), and the encoder writes what is read (`encode/message.rs`).
+//! 5. `UPDATE_EXPECT=1 cargo test --lib` rewrites SPEC.md's tables: read the difference.
 
 use crate::event::Channel;
 use crate::marker::Marker;
@@ -203,7 +208,7 @@ mod tests {
 
     fn tags() -> impl Iterator<Item = (String, Tag)> {
         let named = |kind: &'static str, tag: fn(Name) -> Tag| {
-            Name::ALL.into_iter().map(move |name| (format!("{kind}({})", name.as_str()), tag(name)))
+            Name::ALL.iter().map(move |&name| (format!("{kind}({})", name.as_str()), tag(name)))
         };
         named("open", Tag::Open).chain(named("close", Tag::Close)).chain([("end_of_msg".to_owned(), Tag::EndOfMsg)])
     }

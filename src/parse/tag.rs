@@ -7,33 +7,30 @@ use crate::event::Channel;
 use crate::marker::Marker;
 use crate::parse::header;
 
-/// The names that tags have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
-    Think,
-    Response,
-    Tools,
-    Call,
-    Argument,
-    Json,
-    Message,
+macro_rules! names {
+    ($($name:ident = $spelling:literal,)+) => {
+        /// The names that tags have.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Name { $($name,)+ }
+
+        impl Name {
+            pub(crate) const ALL: &[Name] = &[$(Name::$name,)+];
+
+            pub(crate) const fn as_str(self) -> &'static str {
+                match self { $(Name::$name => $spelling,)+ }
+            }
+        }
+    };
 }
 
-impl Name {
-    pub(crate) const ALL: [Name; 7] =
-        [Name::Think, Name::Response, Name::Tools, Name::Call, Name::Argument, Name::Json, Name::Message];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Name::Think => "think",
-            Name::Response => "response",
-            Name::Tools => "tools",
-            Name::Call => "call",
-            Name::Argument => "argument",
-            Name::Json => "json",
-            Name::Message => "message",
-        }
-    }
+names! {
+    Think = "think",
+    Response = "response",
+    Tools = "tools",
+    Call = "call",
+    Argument = "argument",
+    Json = "json",
+    Message = "message",
 }
 
 impl From<Channel> for Name {
@@ -46,7 +43,7 @@ impl From<Channel> for Name {
     }
 }
 
-/// What one tag, read whole, says. The end of the message counts as a tag.
+/// What a whole tag says. The end of the message counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Open(Name),
@@ -60,7 +57,7 @@ pub(crate) struct Names(u8);
 
 impl Names {
     pub(crate) const NONE: Names = Names(0);
-    pub(crate) const ALL: Names = Names::of(&Name::ALL);
+    pub(crate) const ALL: Names = Names::of(Name::ALL);
 
     pub(crate) const fn of(names: &[Name]) -> Names {
         let mut set = 0;
@@ -90,11 +87,11 @@ impl Names {
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = Name> {
-        Name::ALL.into_iter().filter(move |&name| self.0 >> name as u8 & 1 == 1)
+        Name::ALL.iter().copied().filter(move |&name| self.0 >> name as u8 & 1 == 1)
     }
 }
 
-/// White space of one run that is looked past, in bytes.
+/// Bytes of white space in a row that a tag may have.
 pub(crate) const BLANKS: usize = 256;
 /// Bytes that a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
@@ -119,7 +116,7 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTag {
     pub(crate) marker: Marker,
-    /// The names that it can have; the one that it has, also if what stands after that makes it no tag.
+    /// The names that it can still have. Once a name is whole, that one alone, even if what follows it makes it no tag.
     names: Names,
     part: Part,
     /// Its bytes so far.

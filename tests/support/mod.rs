@@ -107,7 +107,8 @@ pub(crate) fn lines<T: for<'de> Deserialize<'de>>(file: &Path) -> Vec<T> {
 /// The corpora, and the field cases where they are.
 pub(crate) fn recorded() -> Vec<Stream> {
     let mut files = ["math.jsonl", "tools.jsonl", "malformed.jsonl"].map(corpus).to_vec();
-    files.extend(data().map(|data| data.join("cases/field.jsonl")));
+    let apart = ["cases/field.jsonl", "cases/second/second.jsonl"];
+    files.extend(data().into_iter().flat_map(|data| apart.map(|file| data.join(file))).filter(|file| file.exists()));
     let streams: Vec<Stream> =
         files.iter().flat_map(|file| lines::<Record>(file)).flat_map(|record| record.streams()).collect();
     assert!(streams.len() >= 160);
@@ -130,7 +131,7 @@ pub(crate) fn spell(short: &str) -> String {
     short.replace("{/", "^").chars().map(marker).collect()
 }
 
-const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json", "message"];
+const NAMES: &[&str] = &["think", "response", "tools", "call", "argument", "json", "message", "note"];
 
 /// Parts that text is made of.
 #[rustfmt::skip]
@@ -139,7 +140,7 @@ const PARTS: &[&str] = &[
     "&amp;quot;", "é", "中", "😀", "\u{1}", "\u{7f}", "\u{85}", " ", "\n", "\t\r", "thi", "too", "cal", "argu", "thinker",
     " tool=\"f\"", " tool = \"g\"", " tool=\"\"", " tool=\"&amp;quot;\"", " key=\"k\"", " key=\"l\" type=\"number\"",
     " type=\"object\"", " type=\"x\"", " key=\"", " key", "=", "\"\"", "1", "-0.5e3", "01", "NaN", "{", "}", "[", "]",
-    ",", ":", "\"k\"", "null", "tru", "\"\\ud800\"", "{\"a\":[1,\"b\"]}", "[1", "\\u12",
+    ",", ":", "\"k\"", "null", "tru", "\"\\ud800\"", "{\"a\":[1,\"b\"]}", "[1", "\\u12", "1}", "[1]]", "true,", "{}}",
 ];
 
 /// Tags, short as in [`spell`].
@@ -151,6 +152,26 @@ const TAGS: &[&str] = &[
     "{argument key=\"n\" type=\"?\"}", "{argument}", "{argument key=k}", "{/argument}", "{json type=\"object\"}",
     "{/json}", "{message role=\"assistant\"}", "{/message}", "$", "{ think }", "{/ response\n}", "{ tools\t}",
     "{/\rcall }", "{/argument ~", "{call tool=\"f\"", "{response", "~tools^tools", "{/think", "{json",
+    "{note}", "{/note}", "{note a = \"b\"\n}", "{thin}", "{think x=\"1\"}", "{/call a=\"b\"}", "{note a}", "{}", "{/}", "{=}",
+    "{call x}", "{message =}", "~note", "^note ", "~ a b", "~call x=y",
+];
+
+/// The types whose values are held.
+pub(crate) const HELD: &[&str] = &["number", "boolean", "null", "object", "array", "?"];
+
+/// What a held value may be so far: JSON, what is nearly, and what would close the arguments and add to them.
+#[rustfmt::skip]
+pub(crate) const VALUES: &[&str] = &[
+    "1", " -0.5e3 ", "true", "null", "\"s\"", "{}", "{\"k\":1}", "[1]", "{\"k\":[\"<!close!>\"]}", "", " ", "{", "[1,", "{\"k\"",
+    "\"", "tru", "1}", "1,\"admin\":true}", "{\"k\":1}}", "[1]]}", "\"s\"}", "true]", "null,", "}", "]", ",", "x}",
+];
+
+/// What may stand after a value, short as in [`spell`]: its close and noise, what cuts it, nothing.
+#[rustfmt::skip]
+const AFTER: &[&str] = &[
+    "{/argument}", "{/argument}\nnoise\n", "{/argument} ,  ", "{/argument", "{/argument}{/argument}", "{/json}", "{/json} x",
+    "noise{/argument}", "{/argument}noise{/argument}", "{call tool=\"f\"}", "{/call}", "{/tools}", "{/message}$", "$", "{/arg", "",
+    "{/argument}{/response}", "{/argument}{think}", "{argument key=\"l\"}",
 ];
 
 /// Tags that white space makes unreal if it is too long (`#`), short as in [`spell`].
@@ -185,7 +206,18 @@ fn part() -> impl Strategy<Value = (String, bool)> {
     let long = (16_384 - 60..=16_384_usize).prop_map(|count| format!(" x=\"{}\"", "y".repeat(count)));
     let header =
         (16_340..=16_400_usize).prop_map(|count| spell(&format!("{{call tool=\"f\" x=\"{}\"}}", "y".repeat(count))));
+    let value = (select(HELD), select(VALUES), select(AFTER)).prop_map(|(kind, value, after)| {
+        let opener = spell(&format!("{{argument key=\"k\" type=\"{kind}\"}}"));
+        opener + &value.replace('!', "|") + &spell(after)
+    });
+    let block = (select(VALUES), select(AFTER))
+        .prop_map(|(value, after)| spell("{json}") + &value.replace('!', "|") + &spell(after));
+    let unknown = (250..=260_usize, select(&["{#}", "{/#}", "{ #x=\"\"}", "~#"][..]))
+        .prop_map(|(count, short)| spell(&short.replace('#', &"n".repeat(count))));
     let text = prop_oneof![
+        8 => value,
+        2 => block,
+        2 => unknown,
         60 => select(TAGS).prop_map(spell),
         10 => select(&MARKERS[..]).prop_map(|marker| marker.spelling().to_owned()),
         10 => select(NAMES).prop_map(str::to_owned),

@@ -13,7 +13,8 @@ use kimi_xtml_cli::cases::{self, Case};
 use kimi_xtml_cli::play::Delta;
 use serde::Deserialize;
 
-use super::{Chunk, Logprob};
+use super::Chunk;
+use kimi_xtml::Logprob;
 
 /// The records of some files.
 #[derive(Debug, Default)]
@@ -100,5 +101,5 @@ pub(crate) fn logprob(id: u32, bytes: &[u8], top: usize) -> Logprob {
         0 => (bytes.to_vec(), logprob),
         _ => (format!("alt{n}").into_bytes(), logprob - n as f64),
     };
-    Logprob { bytes: bytes.into(), logprob, top: (0..top).map(alternative).collect() }
+    Logprob::new(bytes, logprob).with_top((0..top).map(alternative).collect())
 }

@@ -103,7 +103,7 @@ fn count(chunks: &[Chunk]) -> u64 {
     chunks.iter().map(|chunk| if let Chunk::Tokens { ids, .. } = chunk { ids.len() as u64 } else { 1 }).sum()
 }
 
-/// Cuts the deltas behind the first `max` tokens; a delta of several tokens that would go beyond goes whole.
+/// Cuts the deltas after the first `max` tokens; a delta of several tokens that would go beyond goes whole.
 fn cut(chunks: &mut Vec<Chunk>, max: u64) {
     let mut tokens = 0;
     chunks.retain(|chunk| {
@@ -123,12 +123,12 @@ fn turn(job: &Job, choice: usize) -> Result<Message, EngineError> {
             let arguments = schema::value(&tool.parameters, seed.wrapping_add(call))
                 .map_err(|error| EngineError::Refused(format!("tools: no arguments for `{}`: {error}", tool.name)))?;
             let arguments = arguments.to_string();
-            Ok(ToolCall { name: tool.name.clone(), arguments, complete: true, ..ToolCall::default() })
+            Ok(ToolCall::new(&tool.name, arguments))
         });
         let calls = calls.collect::<Result<Vec<_>, EngineError>>()?;
         let names: Vec<_> = calls.iter().map(|call| &*call.name).collect();
         let reasoning = reasoning(format!("The user needs {}. I will call it.", names.join(" and ")));
-        return Ok(Message { reasoning, tool_calls: calls, ..Message::default() });
+        return Ok(Message::of(reasoning, "", calls));
     }
     let content = match (&job.schema, job.messages.last()) {
         (Some(schema), _) => {
@@ -139,11 +139,7 @@ fn turn(job: &Job, choice: usize) -> Result<Message, EngineError> {
         _ if choice > 0 => format!("{words} ({})", choice + 1),
         _ => words.to_owned(),
     };
-    Ok(Message {
-        reasoning: reasoning("The user said something. I will repeat it.".into()),
-        content,
-        ..Message::default()
-    })
+    Ok(Message::of(reasoning("The user said something. I will repeat it.".into()), content, Vec::new()))
 }
 
 /// The tools that are called in this turn.

@@ -15,8 +15,10 @@ use futures_util::{Stream, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use kimi_xtml::Logprob;
+
 use super::prompt::prompt;
-use super::{Chunk, Engine, EngineError, Generation, Job, Logprob, Step};
+use super::{Chunk, Engine, EngineError, Generation, Job, Step};
 
 /// The longest event that is read.
 const MAX_EVENT: usize = 4 << 20;
@@ -158,7 +160,7 @@ impl Logprobs {
             let top = tops.next().flatten().unwrap_or_default();
             let mut top: Vec<_> = top.into_iter().map(|(token, logprob)| (token.into_bytes(), logprob)).collect();
             top.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-            Logprob { bytes: token.into_bytes(), logprob: logprob.unwrap_or(-9999.0), top }
+            Logprob::new(token, logprob.unwrap_or(-9999.0)).with_top(top)
         };
         tokens.map(one).collect()
     }
