@@ -8,6 +8,8 @@ use crate::parse::utf8::split_within;
 const BLOCK: usize = 512;
 /// Bytes that `json_escape_simd` needs for it: six for each of the text's, and room for whole vectors.
 const ROOM: usize = 6 * BLOCK + 35;
+/// Text of which it is worth a look whether it can go out as it is.
+const SHORT: usize = 64;
 
 /// Gives text as fragments of the inside of a JSON string.
 #[derive(Clone, Debug, Default)]
@@ -16,22 +18,20 @@ pub(crate) struct Escaper {
 }
 
 impl Escaper {
-    /// Gives each fragment of `text`, and how many bytes of `text` it stands for. What is plain goes out as it is.
+    /// Gives each fragment of `text`, and how many bytes of `text` it stands for.
     #[inline]
-    pub(crate) fn escape(&mut self, text: &str, mut fragment: impl FnMut(&str, usize)) {
-        if is_plain(text.as_bytes()) {
+    pub(crate) fn escape(&mut self, mut text: &str, mut fragment: impl FnMut(&str, usize)) {
+        if text.len() <= SHORT && find_special(text.as_bytes()).is_none() {
             return fragment(text, text.len());
         }
-        let mut rest = text;
-        while !rest.is_empty() {
-            let block;
-            (block, rest) = split_within(rest, BLOCK);
-            let escaped = if is_plain(block.as_bytes()) { block } else { self.block(block) };
-            fragment(escaped, block.len());
+        while !text.is_empty() {
+            let (block, rest) = split_within(text, BLOCK);
+            fragment(self.block(block), block.len());
+            text = rest;
         }
     }
 
-    /// Appends `text` to `out` as the inside of a JSON string.
+    /// Escapes text to the end of a string.
     pub(crate) fn escape_into(&mut self, text: &str, out: &mut String) {
         self.escape(text, |json, _| out.push_str(json));
     }
@@ -41,8 +41,8 @@ impl Escaper {
         self.buffer.clear();
         self.buffer.reserve_exact(ROOM);
         json_escape_simd::escape_into(block, &mut self.buffer);
-        let inside =
-            simdutf8::basic::from_utf8(&self.buffer).ok().and_then(|json| json.strip_prefix('"')?.strip_suffix('"'));
+        let json = simdutf8::basic::from_utf8(&self.buffer).ok();
+        let inside = json.and_then(|json| json.strip_prefix('"')?.strip_suffix('"'));
         debug_assert!(inside.is_some(), "text between quotes");
         inside.unwrap_or_default()
     }
@@ -50,16 +50,6 @@ impl Escaper {
 
 const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
-}
-
-/// Whether nothing must be escaped. In a long run the compiler compares many bytes at once.
-#[inline]
-fn is_plain(bytes: &[u8]) -> bool {
-    let (runs, rest) = bytes.as_chunks::<64>();
-    let (words, tail) = rest.as_chunks();
-    runs.iter().all(|run| !run.iter().fold(false, |found, &byte| found | is_special(byte)))
-        && words.iter().all(|&word| specials(word) == 0)
-        && !tail.iter().any(|&byte| is_special(byte))
 }
 
 /// A bit for each byte of `word` that must be escaped, its highest; others only after one.
@@ -103,7 +93,6 @@ mod tests {
             for at in 0..50 {
                 let mut bytes = [b' '; 50];
                 bytes[at] = byte;
-                assert_eq!(is_plain(&bytes), !special, "{byte} at {at}");
                 bytes[49] = b'"';
                 assert_eq!(find_special(&bytes), Some(if special { at } else { 49 }), "{byte} at {at}");
             }

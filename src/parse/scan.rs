@@ -134,28 +134,29 @@ impl Scanner {
 }
 
 /// The next place where a control token may begin. To look at a few bytes costs less than to set out for a search: at all of
-/// a short delta, and, where `<` stand close together, at the first of a long one.
+/// a short delta, and, where tokens stand close together, at the first of a long one.
 #[inline]
 fn find_start(bytes: &[u8]) -> Option<usize> {
     static START: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("<|"));
-    if bytes.len() <= 16 {
-        return find_less(bytes);
+    let Some((near, _)) = bytes.split_first_chunk::<16>() else { return find_less(bytes) };
+    match find_less(near) {
+        Some(at) if bytes.get(at + 1).is_none_or(|&byte| byte == b'|') => Some(at),
+        _ => START.find(bytes).or_else(|| bytes.ends_with(b"<").then(|| bytes.len() - 1)),
     }
-    let (near, far) = bytes.split_at(4);
-    let at = near.iter().position(|&byte| byte == b'<');
-    at.or_else(|| START.find(far).map(|at| at + 4)).or_else(|| bytes.ends_with(b"<").then(|| bytes.len() - 1))
 }
 
-/// The first `<` of at most sixteen bytes: in two words, which may overlap.
+/// The first `<` of at most sixteen bytes: in words, which may overlap.
 #[inline]
 fn find_less(bytes: &[u8]) -> Option<usize> {
-    if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let found = find_byte(b'<', u64::from_le_bytes(first));
-        found.or_else(|| Some(bytes.len() - 8 + find_byte(b'<', u64::from_le_bytes(last))?))
-    } else if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk())
+        && bytes.len() <= 8
+    {
         let halves = [u32::from_le_bytes(first), u32::from_le_bytes(last)];
         let at = find_byte(b'<', u64::from(halves[0]) | u64::from(halves[1]) << 32)?;
         Some(if at < 4 { at } else { bytes.len() + at - 8 })
+    } else if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let found = find_byte(b'<', u64::from_le_bytes(first));
+        found.or_else(|| Some(bytes.len() - 8 + find_byte(b'<', u64::from_le_bytes(last))?))
     } else {
         bytes.iter().position(|&byte| byte == b'<')
     }
