@@ -1,7 +1,7 @@
 //! The parser: inputs of every kind -> scan -> reader -> machine -> sink.
 //!
 //! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids, reader
-//! and machine hold; this file only leads one to the next.
+//! and machine hold; this file only passes what comes from one to the next.
 
 mod call;
 pub(crate) mod escape;
@@ -39,7 +39,7 @@ enum Phase {
     New,
     Reading(Source),
     Finished,
-    /// Something came after the finish, and it was told of.
+    /// Something came after the finish, and was reported.
     Exceeded,
 }
 
@@ -57,15 +57,15 @@ enum Source {
 /// Parses one stream, as it is generated. One parser a choice.
 ///
 /// * **Input**, any of these, as often as there is some: [`push`](Self::push) and [`push_bytes`](Self::push_bytes) take
-///   text in which markers are recognised by their spelling, and the follow rule tells quoted ones from real ones as far
-///   as text can; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
+///   text in which markers are recognised by their spelling, and what follows them tells quoted ones from real ones, as far
+///   as text can tell; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
 ///   [`push_text`](Self::push_text) and [`push_marker`](Self::push_marker) know it from the tokens, at every level.
 /// * **End**: [`finish`](Self::finish), once. Nothing that was pushed is lost, however the stream ended. What is pushed after
 ///   it follows the message, as what a model says after its end does: it goes out as [`Event::Dropped`] and is told of as
 ///   [`Code::AfterEnd`]. A second finish does nothing and gives the same reason.
-/// * **Looking on**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
-/// * **Reuse**: [`reset`](Self::reset). A clone goes on by itself from where the parser is, such as for several choices that
-///   begin alike.
+/// * **Questions**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
+/// * **Reuse**: [`reset`](Self::reset). A clone goes on by itself from where the parser is: for several choices with the same
+///   beginning.
 ///
 /// ```
 /// use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
@@ -303,7 +303,7 @@ impl Parser {
         }
     }
 
-    /// Makes the parser as new for another stream; it keeps its allocations.
+    /// Makes the parser as good as new, for another stream. It keeps its memory.
     ///
     /// ```
     /// use kimi_xtml::{Parser, Request};
@@ -384,7 +384,7 @@ impl Parser {
         self.reader.begun_tag()
     }
 
-    /// What comes before every input. Gives whether the stream still takes one.
+    /// Comes before every input. Gives whether the stream still takes input.
     #[inline]
     fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> bool {
         self.phase == Phase::Reading(source) || self.turn_to(source, sink)
@@ -422,7 +422,7 @@ impl Parser {
         self.phase = Phase::Finished;
     }
 
-    /// Text that came after the finish follows the message: it is dropped, as what follows `<|end_of_msg|>` is.
+    /// Text that came after the finish is dropped, like what comes after `<|end_of_msg|>`.
     fn after_end(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         self.ledger.receive(text);
         self.drop_after_end(text, sink);
@@ -452,7 +452,8 @@ impl Parser {
         out.text(Event::Dropped, text);
     }
 
-    /// No more text of these ids comes: what the scanner holds is text, and an engine may leave the text of the end away.
+    /// No more text of these ids comes: what the scanner holds is text. The end of the message counts even without its text,
+    /// which engines may leave out.
     fn settle_ids(&mut self, sink: &mut (impl Sink + ?Sized)) {
         self.flush(sink);
         while let Some(marker) = self.ids.unspelled() {
