@@ -234,9 +234,13 @@ impl Responses {
     /// assert_eq!(events.response()["output"][0]["content"][0]["text"], "Hi");
     /// ```
     pub fn response(&self) -> Value {
-        let mut json = BytesMut::new();
-        self.write_response(&mut json);
-        serde_json::from_slice(&json).unwrap_or_default()
+        let mut said = BytesMut::new();
+        self.write_said(&mut said);
+        said[0] = b'{'; // in place of the comma after the head
+        let said: Map<String, Value> = serde_json::from_slice(&said).expect("what was written is JSON");
+        let mut response = self.head.clone();
+        response.extend(said);
+        Value::Object(response)
     }
 
     /// The whole response to a message, as a request without a stream gets it: the items that the stream has, in the same
@@ -309,7 +313,7 @@ impl Responses {
 
     /// Opens an item of this kind; a call has an id and a name.
     fn add(&mut self, kind: Kind, call: Option<(&str, &str)>, out: &mut BytesMut) {
-        self.finish(true, out);
+        self.finish_last(true, out);
         let id = format!("{}_{}_{}", kind.prefix(), self.id, self.items);
         let mut head = BytesMut::new();
         json(&mut head, &Object((("type", kind.name()), ("id", &id))));
@@ -398,6 +402,11 @@ impl Responses {
     fn write_response(&self, out: &mut BytesMut) {
         json(out, &self.head);
         out.truncate(out.len() - 1);
+        self.write_said(out);
+    }
+
+    /// What comes after the head.
+    fn write_said(&self, out: &mut BytesMut) {
         let Status { word, error, details, usage } = &self.status;
         member("status", word, out);
         member("error", error, out);

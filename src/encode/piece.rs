@@ -31,6 +31,12 @@ pub enum Piece<'a> {
 
 impl Piece<'_> {
     /// The piece as text.
+    ///
+    /// ```
+    /// use kimi_xtml::{Marker, Piece};
+    ///
+    /// assert_eq!(Piece::Marker(Marker::Sep).spelling(), "<|sep|>");
+    /// ```
     pub fn spelling(&self) -> &str {
         match self {
             Piece::Text(text) | Piece::Image(text) => text,
@@ -39,11 +45,26 @@ impl Piece<'_> {
     }
 
     /// Whether what the piece spells like control tokens is control tokens.
+    ///
+    /// ```
+    /// use kimi_xtml::{Marker, Piece};
+    ///
+    /// assert!(Piece::Marker(Marker::Sep).is_control());
+    /// assert!(!Piece::Text("<|sep|>".into()).is_control());
+    /// ```
     pub fn is_control(&self) -> bool {
         !matches!(self, Piece::Text(_))
     }
 
     /// The piece with its own text.
+    ///
+    /// ```
+    /// use kimi_xtml::Piece;
+    ///
+    /// let text = String::from("Hi");
+    /// let piece: Piece<'static> = Piece::Text((&*text).into()).into_owned();
+    /// assert_eq!(piece.spelling(), text);
+    /// ```
     pub fn into_owned(self) -> Piece<'static> {
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned().into()),
