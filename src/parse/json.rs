@@ -249,7 +249,7 @@ impl Validator {
     pub(crate) fn try_feed(&mut self, byte: u8) -> bool {
         let byte = [byte];
         let mut rest = &byte[..];
-        while let Some(next) = self.step(&mut rest) {
+        while let Some(next) = self.step(self.next, &mut rest) {
             self.next = next;
         }
         rest.is_empty()
@@ -296,7 +296,7 @@ impl Validator {
         let needs_comma = self.depth > 1 || !matches!(self.next, Next::FirstKey | Next::Key);
         while self.depth > 1 {
             out.push(if self.within == Within::Object { '}' } else { ']' });
-            self.close();
+            self.close(b"", &mut &b""[..]);
         }
         if needs_comma {
             out.push(',');
