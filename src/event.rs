@@ -333,6 +333,12 @@ pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(Ow
 pub trait Sink {
     /// Takes one event and the span of the input that it came from.
     fn event(&mut self, event: Event<'_>, span: Span);
+
+    /// Takes the span of the tool's name in the header whose [`Event::CallStart`] comes next. Its tokens are those that
+    /// begin in the name. Most sinks have no use for it.
+    fn call_name(&mut self, span: Span) {
+        let _ = span;
+    }
 }
 
 impl<F: FnMut(Event<'_>, Span)> Sink for F {
@@ -344,5 +350,18 @@ impl<F: FnMut(Event<'_>, Span)> Sink for F {
 impl Sink for Vec<(OwnedEvent, Span)> {
     fn event(&mut self, event: Event<'_>, span: Span) {
         self.push((event.to_owned(), span));
+    }
+}
+
+/// Both sinks, the first before the second.
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    fn event(&mut self, event: Event<'_>, span: Span) {
+        self.0.event(event, span.clone());
+        self.1.event(event, span);
+    }
+
+    fn call_name(&mut self, span: Span) {
+        self.0.call_name(span.clone());
+        self.1.call_name(span);
     }
 }

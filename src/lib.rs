@@ -9,6 +9,7 @@ mod api;
 mod diagnostic;
 mod encode;
 mod event;
+mod label;
 mod marker;
 mod message;
 mod object;
@@ -20,10 +21,11 @@ mod steps;
 pub use api::{Chat, Choice, Delta, Extras, Frames, IdPolicy, Messages, Responses, Usage};
 pub use diagnostic::Code;
 pub use encode::{
-    Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Label, Part, Piece, Place, Prompt,
-    PromptCall, PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
+    Arguments, Conversation, Effort, EncodeError, Fault, Json, JsonError, Part, Piece, Place, Prompt, PromptCall,
+    PromptMessage, RenderError, ResponseFormat, Role, encode, render, render_pieces,
 };
 pub use event::{Channel, Event, Kind, OwnedEvent, Sink, Span, ValueKind, coalesce};
+pub use label::{Label, Labels, labels};
 pub use marker::Marker;
 pub use message::{Message, ToolCall};
 pub use parse::{Parser, StateError, parse};

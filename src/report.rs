@@ -273,6 +273,19 @@ impl<S: Sink + ?Sized> Out<'_, S> {
         self.sink.event(event, span);
     }
 
+    /// Gives the event of a call's header, of `len` bytes, and before it where the tool's name stands in them.
+    pub(crate) fn header(&mut self, event: Event<'_>, len: usize, name: Range<usize>) {
+        let mut span = self.ledger.take(name.start, event.kind());
+        let mut of_name = self.ledger.take(name.len(), event.kind());
+        if let (Some(before), Some(tokens)) = (&span.tokens, &mut of_name.tokens) {
+            *tokens = before.end..tokens.end.max(before.end);
+        }
+        span.extend(&of_name);
+        span.extend(&self.ledger.take(len - name.end, event.kind()));
+        self.sink.call_name(of_name);
+        self.sink.event(event, span);
+    }
+
     /// Gives raw text as an event, unless it is empty.
     #[inline]
     pub(crate) fn text<'t>(&mut self, event: fn(&'t str) -> Event<'t>, text: &'t str) {

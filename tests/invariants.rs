@@ -4,6 +4,8 @@
 //! `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field cases. To see one fail, break a line of the source that it watches.
 
 use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Request, Span, StateError};
+use proptest::bool::weighted;
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 mod support;
@@ -428,6 +430,100 @@ fn eos_ends_the_message_by_its_id() {
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 2));
     let (content, bytes) = parse(&[("so [EOS][EOS]", &[1, 58, 85_521, 60, 163_585])]);
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so [EOS]", 5, 0));
+}
+
+proptest! {
+    #![proptest_config(config(512))]
+
+    /// A real `[EOS]` whose text comes or is stripped, after others that are quoted, in any deltas: no other text is lost.
+    #[test]
+    fn eos_by_its_id_takes_no_quotation(
+        parts in vec((weighted(0.5), any::<bool>()), 0..7),
+        split in any::<bool>(),
+        spelled in any::<bool>(),
+        alone in any::<bool>(),
+    ) {
+        let mut deltas: Vec<(String, Vec<u32>)> = vec![Default::default()];
+        let mut add = |text: &str, ids: &[u32], cut: bool| {
+            let (last, last_ids) = deltas.last_mut().unwrap();
+            last.push_str(text);
+            last_ids.extend(ids);
+            if cut {
+                deltas.push(Default::default());
+            }
+        };
+        let mut content = String::new();
+        for (is_quoted, cut) in parts {
+            let text = if is_quoted { "[EOS]" } else { " so" };
+            match is_quoted {
+                true if split => {
+                    [("[", 58), ("EOS", 85_521), ("]", 60)].into_iter().for_each(|(text, id)| add(text, &[id], cut));
+                }
+                true => add(text, &[58, 85_521, 60], cut),
+                false => add(text, &[1_000], cut),
+            }
+            content += text;
+        }
+        add("", &[], alone);
+        add(if spelled { "[EOS]" } else { "" }, &[163_585], false);
+
+        let mut parser = Parser::new(Request::new().opened(Channel::Response));
+        let mut said = String::new();
+        let mut sink = |event: Event<'_>, _: Span| {
+            if let Event::Content(text) = event {
+                said += text;
+            }
+        };
+        deltas.iter().try_for_each(|(text, ids)| parser.push_with_ids(text, ids, &mut sink)).unwrap();
+        parser.finish("stop", &mut sink).unwrap();
+        prop_assert_eq!(said, content);
+        prop_assert_eq!(parser.report().bytes.markup, if spelled { 5 } else { 0 });
+    }
+}
+
+/// What one kind of input left undone does not reach into the next, nor one stream into another.
+#[test]
+fn a_change_of_the_input_forgets_ids() {
+    let content = |parser: &mut Parser, pushes: &[Push<'_>]| {
+        let mut said = String::new();
+        let mut sink = |event: Event<'_>, _: Span| {
+            if let Event::Content(text) = event {
+                said += text;
+            }
+        };
+        pushes.iter().try_for_each(|push| push.to(parser, &mut sink)).unwrap();
+        parser.finish("stop", &mut sink).unwrap();
+        said
+    };
+    let request = || Request::new().opened(Channel::Response);
+    // An end whose text did not come ends the message.
+    for end in [163_585, 163_586] {
+        for next in [Push::Text("more"), Push::Bytes(b"more"), Push::Quoted("more"), Push::Token(7, "more")] {
+            let mut parser = Parser::new(request());
+            assert_eq!(content(&mut parser, &[Push::WithIds("bye", &[1, end]), next]), "bye", "{next:?}");
+            let noted: Vec<_> = parser.report().diagnostics.iter().map(|noted| noted.code).collect();
+            assert_eq!(noted, [Code::UnclosedResponse, Code::AfterEnd]);
+        }
+    }
+    // Other ids are told of, and mean nothing later.
+    let close = [Push::WithIds("<|close|>response<|sep|> on", &[1])];
+    for next in [Push::Text("a"), Push::Quoted("a"), Push::Marker(Marker::Sep)] {
+        let mut parser = Parser::new(request());
+        let pushes = [&[Push::WithIds("so ", &[1, 163_588, 163_589]), next][..], &close].concat();
+        let text = if let Push::Marker(_) = next { "" } else { "a" };
+        assert_eq!(content(&mut parser, &pushes), format!("so {text}<|close|>response<|sep|> on"), "{next:?}");
+        let noted = parser.report().diagnostics.into_iter().find(|noted| noted.code == Code::IdWithoutText);
+        assert_eq!(noted.map(|noted| noted.count), Some(2));
+    }
+    // A quotation that the ids begin is none that others end: `>` quotes nothing, and the marker is real.
+    let begun = Push::WithIds("so <|close|", &[1, 27, 91, 10_794, 91]);
+    let real = Push::WithIds("><|close|>response<|sep|>", &[29, 163_588, 12_092, 163_589]);
+    let mut parser = Parser::new(request());
+    assert_eq!(content(&mut parser, &[begun, Push::Quoted(" "), real]), "so <|close| >");
+    let mut parser = Parser::new(request());
+    content(&mut parser, &[begun]);
+    parser.reset(request());
+    assert_eq!(content(&mut parser, &[real]), ">");
 }
 
 /// A tools section that the prompt opened, while tools are off, is withheld as one that the output opens.

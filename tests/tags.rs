@@ -3,7 +3,7 @@
 //! In: text, pushed whole and in every pair of chunks. Checked: what it is, and how often lexing looked at it. A text in braces
 //! is a tag, as `spell` says.
 
-use kimi_xtml::{Channel, Chat, Code, Event, IdPolicy, Message, Parser, Report, Request, Span};
+use kimi_xtml::{Channel, Chat, Code, Event, IdPolicy, Message, Parser, Piece, Report, Request, Span, render_pieces};
 
 mod support;
 
@@ -68,13 +68,15 @@ fn a_quoted_separator_is_text() {
 /// A call's opener as long as no tag can be settles the close before it, and is text itself, however it comes.
 #[test]
 fn what_follows_is_told_before_it_is_too_long() {
-    for len in (1..1_100).chain([16_300, 17_000, 40_000]) {
+    // At 2 KiB and at 16 KiB, less the marker, headers and chunks have their limits.
+    for len in (1..1_100).chain(2_000..2_100).chain(16_300..16_400).chain([17_000, 40_000]) {
         let close = spell("{/response}{tools}{call tool=\"ls\"}{argument key=\"k\"}v{/argument}~");
         let header = format!("call tool=\"{}\"", "x".repeat(len));
         let text = [close.as_str(), &header].concat();
         let (whole, report) = parse([text.as_str(), &spell("|{/call}")]);
         // An opener that cannot be read may have been an argument's: the call is not complete.
-        let (arguments, calls) = if len <= 16_300 { ("{\"k\":\"v\"}", 2) } else { ("{\"k\":\"v\"", 1) };
+        let (arguments, calls) =
+            if "<|open|>".len() + header.len() <= 16 << 10 { ("{\"k\":\"v\"}", 2) } else { ("{\"k\":\"v\"", 1) };
         assert_eq!((whole.tool_calls[0].arguments.as_str(), whole.tool_calls.len()), (arguments, calls), "{len}");
         let (cut, cut_report) = parse([close.as_str(), &header, &spell("|{/call}")]);
         assert_eq!((&cut, cut_report.bytes), (&whole, report.bytes), "{len}");
@@ -95,4 +97,33 @@ fn lexing_looks_no_further_than_it_must() {
     assert_eq!(examined("^   x"), 4);
     assert_eq!(examined("{/response}   x"), 8 + 3);
     assert_eq!(examined(&format!("{{/response}}{}", " ".repeat(300))), 8 + 256 + 1);
+}
+
+/// An answer or reasoning that quotes its own channel's opener comes back, with each kind of white space in the quotation.
+#[test]
+fn quoted_openers_come_back() {
+    for (channel, blank) in [Channel::Think, Channel::Response]
+        .into_iter()
+        .flat_map(|channel| ["", " ", "\t", "\n", "\r"].map(|blank| (channel, blank)))
+    {
+        let text = format!("<|open|>{blank}{}{blank}<|sep|>x", channel.name());
+        let mut message = Message::default();
+        match channel {
+            Channel::Think => message.reasoning = text,
+            _ => message.content = text,
+        }
+        for opened in [None, Some(channel)] {
+            let mut parser = Parser::new(Request::new().opened(opened));
+            let mut chat = Chat::new(IdPolicy::numbered(0));
+            for piece in render_pieces(&message, opened).unwrap() {
+                match piece {
+                    Piece::Text(text) => parser.push_text(&text, &mut chat).unwrap(),
+                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat).unwrap(),
+                    piece => panic!("{piece:?}"),
+                }
+            }
+            parser.finish("stop", &mut chat).unwrap();
+            assert_eq!(chat.into_message().unwrap(), message, "{blank:?} {opened:?}");
+        }
+    }
 }

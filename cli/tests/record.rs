@@ -223,9 +223,9 @@ fn files_that_are_none() {
         error: items, line 4: no answer and no solution
         error: items, line 2: no JSON object: invalid type: sequence, expected a map
         error: items, line 1: no JSON object: column 14: invalid unicode code point
-        error: ranks, line 2: no token in base64 and its rank
-        error: ranks, line 3: the token or its rank stands twice
-        error: ranks: no token for the byte 0x00
+        error: ranks, line 2: a token in base64, a blank and its rank are expected
+        error: ranks, line 3: an earlier line has the same rank
+        error: ranks: no token for the byte 0x00: the file is cut, or that of another kind of tokenizer
     "#]]
     .assert_eq(&errors.concat());
 }

@@ -8,9 +8,19 @@ use std::path::Path;
 use kimi_xtml::{Channel, Chat, Marker, Message, Parser, Request};
 use kimi_xtml_cli::cases::{self, Case};
 use kimi_xtml_oracle::{CUT, REPEAT, TOLD, TOOLS};
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// Longer streams are no seeds.
+#[derive(Deserialize)]
+struct Recorded<'a> {
+    id: String,
+    /// As it is spelled.
+    #[serde(borrow)]
+    request: &'a RawValue,
+}
+
+/// Longer streams and requests are no seeds.
 const LONGEST: usize = 1_000;
 /// Seeds of one file of the corpora.
 const MOST: usize = 20;
@@ -31,6 +41,13 @@ fn main() {
         let text = |case: &Case| case.chunks.iter().flatten().map(String::len).sum::<usize>();
         for case in cases.iter().filter(|case| case.chunks.is_some() && text(case) < LONGEST).take(MOST) {
             write(&case.id, of_case(case));
+        }
+    }
+    let prompts = fs::read_to_string(root.join("../corpora/prompts/prompts.jsonl")).unwrap();
+    for line in prompts.lines() {
+        let recorded: Recorded<'_> = serde_json::from_str(line).unwrap();
+        if recorded.request.get().len() < LONGEST {
+            write(&recorded.id, vec![("encode", recorded.request.get().into())]);
         }
     }
     for (name, seed) in LIMITS {

@@ -45,7 +45,8 @@ pub fn replacements(bytes: &[u8]) -> Option<(u64, u64)> {
     while let Some(chunk) = chunks.next() {
         at += chunk.valid().len() as u64;
         let is_cut = std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
-        if !chunk.invalid().is_empty() && !(is_cut && chunks.peek().is_none()) {
+        let ends_cut = is_cut && chunks.peek().is_none();
+        if !chunk.invalid().is_empty() && !ends_cut {
             first = if count == 0 { at } else { first };
             count += 1;
         }

@@ -3,6 +3,7 @@
 //! In: bytes, read as `fuzz/README.md` says. Out: nothing, or a panic that shows the fault. Each stream is checked by the
 //! invariants and by the twin, and pushed whole and in two other ways that a byte of the input chooses.
 
+pub mod encode;
 pub mod invariants;
 pub mod mixed;
 pub mod stream;
@@ -285,7 +286,7 @@ fn comes_back(message: &Message, opened: Option<Channel>) {
     assert_eq!(rendered_and_parsed(&again, opened).as_ref(), Ok(&again));
 }
 
-fn alike(old: &str, new: &str) -> bool {
+pub(crate) fn alike(old: &str, new: &str) -> bool {
     let begins = old.trim_start().starts_with('{');
     let new_is_json = new.starts_with('{') && is_json(new);
     match (serde_json::from_str::<Value>(old), serde_json::from_str::<Value>(new)) {
@@ -455,6 +456,11 @@ mod tests {
         for (name, oracle) in OTHERS {
             seeds(name).iter().for_each(|seed| oracle(seed));
         }
+    }
+
+    #[test]
+    fn the_encoders_oracle_passes_on_its_seeds() {
+        seeds("encode").iter().for_each(|seed| encode::encode(seed));
     }
 
     /// In every way, each of them watched: the third byte chooses among seven at most.

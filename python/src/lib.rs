@@ -5,6 +5,7 @@
 
 mod chat;
 mod empty;
+mod encode;
 mod event;
 mod input;
 mod parser;
@@ -19,6 +20,8 @@ mod _kimi_xtml {
     use crate::chat::{ChatStream, render};
     #[pymodule_export]
     use crate::empty::Empty;
+    #[pymodule_export]
+    use crate::encode::{EncodeError, Prompt, encode};
     #[pymodule_export]
     use crate::event::{
         ArgumentEnd, ArgumentStart, Arguments, CallEnd, CallStart, Content, Diagnostic, Dropped, End, Markup,

@@ -118,7 +118,7 @@ impl fmt::Display for Fault {
                 "the tool is not known: send a tool_call_id of the assistant's last tool_calls, or the tool's name",
             ),
             Fault::Images { given, needed } => {
-                write!(f, "must be a text for each image of the prompt: {given} texts, {needed} images")
+                write!(f, "must have a text for each image of the prompt: {needed}, not {given}")
             }
             Fault::PartialNotLast => f.write_str("only the last message can be continued"),
             Fault::PartialRole => f.write_str("only a message of the assistant can be continued"),
@@ -129,7 +129,7 @@ impl fmt::Display for Fault {
 
 /// A client's word is not repeated at any length.
 fn shortened(word: &str) -> &str {
-    &word[..word.floor_char_boundary(40)]
+    word.char_indices().nth(40).map_or(word, |(end, _)| &word[..end])
 }
 
 impl fmt::Display for EncodeError {
@@ -141,8 +141,4 @@ impl fmt::Display for EncodeError {
     }
 }
 
-impl std::error::Error for EncodeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let Fault::Json(error) = &self.fault { Some(error) } else { None }
-    }
-}
+impl std::error::Error for EncodeError {}

@@ -18,6 +18,6 @@ mod results;
 pub use conversation::{Arguments, Conversation, Effort, Part, PromptCall, PromptMessage, ResponseFormat, Role};
 pub use error::{EncodeError, Fault, Place};
 pub use json::{Json, JsonError};
-pub use piece::{Label, Piece};
+pub use piece::Piece;
 pub use prompt::{Prompt, encode};
 pub use render::{RenderError, render, render_pieces};

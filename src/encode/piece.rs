@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+pub(crate) use crate::label::Label;
 use crate::marker::Marker;
 
 /// A part of a prompt, or of generated text, that is encoded by itself. Never empty.
@@ -42,29 +43,6 @@ impl Piece<'_> {
             Piece::Marker(marker) => Piece::Marker(marker),
         }
     }
-}
-
-/// What a part of a sequence is for. What the model generates has any label but `Prompt`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Label {
-    /// Given to the model: all that it did not generate.
-    Prompt,
-    /// Tags.
-    Markup,
-    /// Reasoning.
-    Reasoning,
-    /// The answer.
-    Content,
-    /// The name of a tool that is called.
-    CallName,
-    /// The value of an argument, or a `json` block.
-    Argument,
-    /// A tools section that was not asked for.
-    Withheld,
-    /// No part of the message.
-    Dropped,
 }
 
 /// Writes pieces and their labels.

@@ -5,6 +5,7 @@
 //! go out it is known whether they are JSON, since that tells where they end.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use crate::diagnostic::Code;
 use crate::event::{Event, Sink, ValueKind};
@@ -89,14 +90,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call opens.
-    pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, raw: &str, out: &mut Out<'_, S>) {
+    /// A call opens, whose tool is named in this part of the header.
+    pub(crate) fn start<S: Sink + ?Sized>(&mut self, name: &str, at: Range<usize>, raw: &str, out: &mut Out<'_, S>) {
         (self.form, self.closed, self.broken, self.stopped) = (Form::Empty, false, false, false);
         self.keys.clear();
         self.live = !name.is_empty();
         if self.live {
             let call = self.ordinal;
-            out.event(Event::CallStart { call, name }, raw.len());
+            out.header(Event::CallStart { call, name }, raw.len(), at);
         } else {
             out.diagnose(Code::NamelessCall);
             out.text(Event::Dropped, raw);
@@ -197,7 +198,6 @@ impl Call {
     }
 
     /// Text of the open value.
-    #[inline]
     pub(crate) fn value<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
         let call = self.ordinal;
         let json = self.watch(text);

@@ -5,6 +5,7 @@
 //! header that was cut could still have gone on.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use nom::Parser;
 use nom::bytes::{tag, take_till, take_while, take_while1};
@@ -69,6 +70,12 @@ pub(crate) fn is_any(header: &str) -> bool {
 /// Whether more text could make `header` one that can be read.
 pub(crate) fn may_go_on(header: &str) -> bool {
     matches!(attributes().process::<OutputM<Emit, Emit, Streaming>>(header), Err(Err::Incomplete(_)))
+}
+
+/// Where a part of a header, of which it is a slice, stands in it.
+pub(crate) fn place(header: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr().saturating_sub(header.as_ptr().addr());
+    start..start + part.len()
 }
 
 /// Decodes the two entities of attribute values: `&quot;` first, then `&amp;`. Others stay.

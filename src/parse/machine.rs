@@ -249,8 +249,15 @@ impl Machine {
                 self.muted(text, out);
             }
             State::Argument | State::Json => self.call.value(text, out),
+            _ => self.data_around(text, out),
+        }
+    }
+
+    /// Takes text where elements stand, and text after the end.
+    #[inline(never)]
+    fn data_around<S: Sink + ?Sized>(&mut self, text: &str, out: &mut Out<'_, S>) {
+        match self.state {
             State::Tools | State::Call if self.is_muted() => self.muted(text, out),
-            State::Outside => self.beside(Event::Content, self.opened.then_some(Code::TextOutside), text, out),
             State::Tools | State::Call => self.beside(Event::Dropped, Some(Code::TextInTools), text, out),
             State::Done => {
                 if std::mem::take(&mut self.between) {
@@ -258,10 +265,12 @@ impl Machine {
                 }
                 out.text(Event::Dropped, text);
             }
+            _ => self.beside(Event::Content, self.opened.then_some(Code::TextOutside), text, out),
         }
     }
 
     /// What is not parsed goes out raw.
+    #[inline(never)]
     fn muted<S: Sink + ?Sized>(&self, raw: &str, out: &mut Out<'_, S>) {
         let event = match (self.withheld, self.request.undeclared) {
             (None, _) => Event::Dropped,
@@ -343,10 +352,11 @@ impl Machine {
             return self.call.start_value(key.as_deref(), kind, &self.request, raw, out);
         }
         let name = header::decode(attributes.tool.unwrap_or_default());
+        let at = attributes.tool.map_or(0..0, |tool| header::place(raw, tool));
         if !name.is_empty() && !self.request.tools.iter().any(|tool| *tool == name) {
             out.diagnose(Code::UndeclaredTool);
         }
-        self.call.start(&name, raw, out);
+        self.call.start(&name, at, raw, out);
     }
 
     /// Ends the innermost open thing, at the tag `raw` if that closes it.

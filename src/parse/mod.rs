@@ -107,7 +107,9 @@ impl Parser {
     /// [`StateError::Finished`] after [`finish`](Self::finish), as for every input.
     pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         self.begin(Source::Text, sink)?;
-        self.replace_partial(sink);
+        if !self.decoder.is_empty() {
+            self.replace_partial(sink);
+        }
         self.spelled(text, sink);
         Ok(())
     }
@@ -273,6 +275,7 @@ impl Parser {
     }
 
     /// The first input, or the first of another kind.
+    #[cold]
     fn turn_to(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
         match self.phase {
             Phase::Finished => return Err(StateError::Finished),
@@ -352,11 +355,8 @@ impl Parser {
     }
 
     /// A character that was cut never became whole.
-    #[inline]
+    #[cold]
     fn replace_partial(&mut self, sink: &mut (impl Sink + ?Sized)) {
-        if self.decoder.is_empty() {
-            return;
-        }
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.flush(|decoded| self.decoded(decoded, sink));
         self.decoder = decoder;

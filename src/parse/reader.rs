@@ -69,12 +69,6 @@ impl Reader {
 
     /// Takes text that follows what is held.
     fn after_held<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
-        if self.pending.is_some() && text.len() > 2 * BLANKS {
-            // So much tells what follows; the header that begins in it may be longer than a tag can be.
-            let (head, rest) = text.split_at(text.floor_char_boundary(2 * BLANKS));
-            self.text(head, machine, out);
-            return self.text(rest, machine, out);
-        }
         if let Some(begun) = &mut self.begun {
             begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
             // What is open is known once the pending tag is settled.

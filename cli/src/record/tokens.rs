@@ -1,31 +1,15 @@
 //! Pieces -> tokens: at real token boundaries with a tokenizer's ranks, by a seeded schedule without.
 //!
-//! In: text and control tokens. Out: each token's text, and its id where ranks are known. Held: bytes of a character that
-//! the next token completes; the text of what ends inside a character is empty.
+//! In: text and control tokens. Out: each token's text, and its id where ranks are known. Nothing is held. The text of a
+//! token that ends inside a character is empty: the next one completes it.
 
-use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use anyhow::Context;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use anyhow::anyhow;
 use kimi_xtml::{Marker, Piece};
-use tiktoken_rs::{CoreBPE, Rank};
+use kimi_xtml_tokenizer::{RanksError, Tokenizer};
 
 use crate::record;
-
-/// The pre-tokenizer's splits, in this order: runs of Han; words with English contractions, in two forms; numbers of up to
-/// three digits; punctuation with its line ends; line ends; white space.
-const SPLITS: &str = concat!(
-    r"[\p{Han}]+",
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"|\p{N}{1,3}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*",
-    r"|\s*[\r\n]+",
-    r"|\s+(?!\S)",
-    r"|\s+",
-);
 
 /// Characters that a token of the seeded schedule has at most.
 const LONGEST: usize = 8;
@@ -42,17 +26,12 @@ pub struct Token {
 }
 
 /// Cuts text into tokens.
+#[derive(Debug)]
 pub enum Cutter {
     /// At real boundaries.
-    Tokenizer(Box<CoreBPE>),
+    Tokenizer(Box<Tokenizer>),
     /// Into parts of 1 to 8 characters, by the seed.
     Schedule,
-}
-
-impl std::fmt::Debug for Cutter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if let Cutter::Schedule = self { "Schedule" } else { "Tokenizer" })
-    }
 }
 
 impl Cutter {
@@ -66,28 +45,11 @@ impl Cutter {
 
     /// Reads the ranks in `bytes`, which messages call `name`.
     pub(crate) fn read_from(bytes: &[u8], name: &str) -> anyhow::Result<Self> {
-        let entry = |line: &[u8]| -> Option<(Vec<u8>, Rank)> {
-            let (token, rank) = std::str::from_utf8(line).ok()?.split_once(' ')?;
-            Some((STANDARD.decode(token).ok()?, rank.trim().parse().ok()?))
-        };
-        let (mut ranks, mut seen) = (HashMap::new(), HashSet::new());
-        for (number, line) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            if line.trim_ascii().is_empty() {
-                continue;
-            }
-            let entry = entry(line);
-            let (token, rank) =
-                entry.with_context(|| format!("{name}, line {number}: no token in base64 and its rank"))?;
-            let is_new = seen.insert(rank) && ranks.insert(token, rank).is_none();
-            anyhow::ensure!(is_new, "{name}, line {number}: the token or its rank stands twice");
-        }
-        // Any text can be encoded if each byte is a token.
-        for byte in 0..=u8::MAX {
-            anyhow::ensure!(ranks.contains_key(&[byte][..]), "{name}: no token for the byte {byte:#04x}");
-        }
-        let bpe = CoreBPE::new(ranks.into_iter().collect(), Default::default(), SPLITS)
-            .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
-        Ok(Cutter::Tokenizer(Box::new(bpe)))
+        let tokenizer = Tokenizer::from_ranks(bytes).map_err(|error| match error {
+            RanksError::Line { line, fault } => anyhow!("{name}, line {line}: {fault}"),
+            error => anyhow!("{name}: {error}"),
+        })?;
+        Ok(Cutter::Tokenizer(Box::new(tokenizer)))
     }
 
     /// The tokens of pieces. Text is always ordinary tokens, whatever it spells.
@@ -100,7 +62,7 @@ impl Cutter {
                     id: matches!(cutter, Cutter::Tokenizer(_)).then(|| marker.id()),
                     marker: Some(marker),
                 }),
-                (text, Cutter::Tokenizer(bpe)) => encode(bpe, text.spelling(), &mut tokens),
+                (text, Cutter::Tokenizer(tokenizer)) => encode(tokenizer, text.spelling(), &mut tokens),
                 (text, Cutter::Schedule) => schedule(text.spelling(), random, &mut tokens),
             }
         }
@@ -120,19 +82,9 @@ fn joined<'a>(pieces: &'a [Piece<'a>]) -> Vec<Piece<'a>> {
     joined
 }
 
-fn encode(bpe: &CoreBPE, text: &str, tokens: &mut Vec<Token>) {
-    let mut held = Vec::new();
-    for id in bpe.encode_ordinary(text) {
-        held.extend(bpe.decode_bytes(&[id]).expect("a token that the encoder gave"));
-        let text = match std::str::from_utf8(&held) {
-            Ok(text) => text.to_owned(),
-            Err(_) => String::new(),
-        };
-        if !text.is_empty() {
-            held.clear();
-        }
-        tokens.push(Token { text, id: Some(id), marker: None });
-    }
+fn encode(tokenizer: &Tokenizer, text: &str, tokens: &mut Vec<Token>) {
+    let texts = tokenizer.texts(&tokenizer.encode(text)).expect("the tokenizer's own ids");
+    tokens.extend(texts.into_iter().map(|(id, text)| Token { text, id: Some(id), marker: None }));
 }
 
 fn schedule(text: &str, random: &mut fastrand::Rng, tokens: &mut Vec<Token>) {

@@ -2,6 +2,7 @@
 
 What comes in: generated text or bytes, cut anywhere, or text with token ids. What goes out: events (`Parser`,
 `parse`) or Chat Completions deltas and messages (`ChatStream`). Misuse raises `StateError`; model output never raises.
+`encode` is the way back: a request's messages as the prompt.
 
 `kimi_xtml.vllm` and `kimi_xtml.sglang` put the parser into these engines; they are imported only by who uses them.
 """
@@ -17,14 +18,17 @@ from kimi_xtml._kimi_xtml import (
     Content,
     Diagnostic,
     Dropped,
+    EncodeError,
     End,
     Markup,
     Parser,
+    Prompt,
     Reasoning,
     Start,
     StateError,
     Withheld,
     __version__,
+    encode,
     opened_channel,
     parse,
     render,
@@ -42,15 +46,18 @@ __all__ = [
     "Content",
     "Diagnostic",
     "Dropped",
+    "EncodeError",
     "End",
     "Event",
     "Markup",
     "Parser",
+    "Prompt",
     "Reasoning",
     "Start",
     "StateError",
     "Withheld",
     "__version__",
+    "encode",
     "opened_channel",
     "parse",
     "render",

@@ -1,7 +1,7 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, final
 
-from kimi_xtml.types import Channel, Delta, Event, Message, Report, ValueKind
+from kimi_xtml.types import Channel, Delta, Event, Label, Message, Report, ValueKind
 
 __all__ = [
     "CODES",
@@ -14,15 +14,18 @@ __all__ = [
     "Content",
     "Diagnostic",
     "Dropped",
+    "EncodeError",
     "End",
     "Markup",
     "Parser",
+    "Prompt",
     "Reasoning",
     "Start",
     "StateError",
     "Withheld",
     "_Empty",
     "__version__",
+    "encode",
     "opened_channel",
     "parse",
     "render",
@@ -32,6 +35,9 @@ __version__: str
 CODES: tuple[str, ...]
 
 class StateError(RuntimeError): ...
+
+class EncodeError(ValueError):
+    place: str
 
 @final
 class Start:
@@ -324,6 +330,28 @@ def parse(
     value_limit: int = 8388608,
 ) -> list[Event]: ...
 def render(message: object, /, *, opened: Channel | None = None) -> str: ...
+@final
+class Prompt:
+    @property
+    def text(self) -> str: ...
+    @property
+    def pieces(self) -> list[tuple[str, bool]]: ...
+    @property
+    def labels(self) -> list[Label]: ...
+    @property
+    def messages(self) -> list[tuple[int, int]]: ...
+    @property
+    def opened(self) -> Literal["think", "response"] | None: ...
+    @property
+    def prefilled(self) -> bool: ...
+    @property
+    def unbilled(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+def encode(
+    request: Mapping[str, Any] | str | bytes | bytearray, /, *, partial_mode: bool = True
+) -> Prompt: ...
 def opened_channel(prompt: str | Sequence[int], /) -> Literal["think", "response"] | None: ...
 
 @final
