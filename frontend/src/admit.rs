@@ -8,9 +8,10 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use kimi_xtml::{Channel, Part, PromptMessage, Role, ToolChoice};
+use kimi_xtml_tokenizer::Tokenizer;
 
 use crate::App;
-use crate::engine::prompt::prompt;
+use crate::engine::prompt::{Takes, prompt};
 use crate::engine::{Job, Said};
 use crate::error::ApiError;
 use crate::request::{Policy, Request, StreamOptions, located};
@@ -53,10 +54,7 @@ pub struct Spec {
 impl Spec {
     /// What a parser must know of the request, given what the prompt left open.
     pub fn request(&self, opened: Option<Channel>) -> kimi_xtml::Request {
-        kimi_xtml::Request::new()
-            .opened(opened)
-            .tools(self.tools.iter().cloned())
-            .tool_choice(self.tool_choice.clone())
+        kimi_xtml::Request::new().opened(opened).tools(self.tools.iter().cloned()).tool_choice(self.tool_choice.clone())
     }
 }
 
@@ -68,18 +66,16 @@ impl App {
     pub(crate) async fn admit<T: Send + 'static>(
         &self,
         body: Bytes,
-        headers: HeaderMap,
         read: impl FnOnce(&[u8], &Policy) -> Result<(Request, T), ApiError> + Send + 'static,
     ) -> Result<(Asked, T), ApiError> {
         let large = body.len() > LARGE;
-        let (policy, takes) = (self.policy.clone(), self.engine.takes());
+        let (policy, takes, tokenizer) = (self.policy.clone(), self.engine.takes(), self.tokenizer.clone());
         let (models, context) = (self.models.clone(), self.engine.context());
         let work = move || {
             let (request, more) = read(&body, &policy)?;
             drop(body);
             models.knows(&request.model)?;
-            let mut asked = asked(request, takes)?;
-            asked.job.headers = headers;
+            let asked = asked(request, takes, tokenizer.as_deref())?;
             fits(&asked.job, context)?;
             Ok((asked, more))
         };
@@ -128,8 +124,8 @@ impl Models {
     }
 }
 
-fn asked(request: Request, takes: crate::engine::prompt::Takes) -> Result<Asked, ApiError> {
-    let prompt = prompt(&request.conversation, takes).map_err(|error| located(&error, &request.paths))?;
+fn asked(request: Request, takes: Takes, tokenizer: Option<&Tokenizer>) -> Result<Asked, ApiError> {
+    let prompt = prompt(&request.conversation, takes, tokenizer).map_err(|error| located(&error, &request.paths))?;
     let turn = Spec {
         tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
         tool_choice: request.tool_choice().clone(),
@@ -160,7 +156,10 @@ fn said(mut messages: Vec<PromptMessage<'static>>) -> Said {
     let since = messages.iter().rposition(|message| message.role == Role::Assistant).map_or(0, |last| last + 1);
     let mut said = Said::default();
     for message in messages.drain(since..) {
-        let texts = message.content.into_iter().filter_map(|part| if let Part::Text(text) = part { Some(text.into_owned()) } else { None });
+        let texts = message
+            .content
+            .into_iter()
+            .filter_map(|part| if let Part::Text(text) = part { Some(text.into_owned()) } else { None });
         match message.role {
             Role::User => said.user.extend(texts),
             Role::Tool => said.result = Some(texts.collect::<Vec<_>>().join("\n")),

@@ -114,7 +114,8 @@ impl IntoResponse for ApiError {
 /// Gives errors on Anthropic's paths, and to its clients, its shape.
 pub(crate) async fn shaped(request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let anthropic = path.starts_with("/v1/messages") || path.starts_with("/v1/models") && of_anthropic(request.headers());
+    let anthropic =
+        path.starts_with("/v1/messages") || path.starts_with("/v1/models") && of_anthropic(request.headers());
     let response = next.run(request).await;
     let Some(error) = response.extensions().get::<ApiError>().filter(|_| anthropic) else { return response };
     let body = error.anthropic().to_string();

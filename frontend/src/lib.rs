@@ -26,6 +26,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Router, middleware, serve::ListenerExt};
+use kimi_xtml_tokenizer::Tokenizer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -43,6 +44,8 @@ pub struct App {
     pub engine: Arc<dyn Engine>,
     /// The names of the model.
     pub models: Models,
+    /// The model's tokenizer, if its ranks are there.
+    pub tokenizer: Option<Arc<Tokenizer>>,
     /// What requests may ask for.
     pub policy: Policy,
     /// How long a client may take to send a body.
@@ -59,6 +62,7 @@ impl App {
         App {
             engine,
             models: Models::new(model, &[]),
+            tokenizer: None,
             policy: Policy::default(),
             body_timeout: Duration::from_secs(30),
             random_ids: false,

@@ -80,7 +80,8 @@ async fn main() -> anyhow::Result<()> {
         );
     }
     println!("listening on http://{address}");
-    let app = App { random_ids: args.random_ids, max_body: args.max_body, ..App::new(engine, &args.model) };
+    let mut app = App { random_ids: args.random_ids, ..App::new(engine, &args.model) };
+    app.policy.max_body = args.max_body;
     tokio::select! {
         served = app.serve(listener) => Ok(served?),
         stop = tokio::signal::ctrl_c() => Ok(stop?),

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use kimi_xtml::{Chat, Delta, IdPolicy, Message, Parser, Span, StateError, Usage};
 
-use crate::engine::{Chunk, Generation, Job, Logprob, Step, Steps};
+use crate::admit::Spec;
+use crate::engine::{Chunk, Generation, Logprob, Step, Steps};
 use crate::stop::Stop;
 
 /// A choice that is being generated.
@@ -24,10 +25,10 @@ pub struct Turn {
 
 impl Turn {
     /// The turn of a generation that has begun, and its steps.
-    pub fn new(job: &Job, generation: Generation, ids: IdPolicy, stops: &[String], keep_tokens: bool) -> (Turn, Steps) {
+    pub fn new(spec: &Spec, generation: Generation, ids: IdPolicy, keep_tokens: bool) -> (Turn, Steps) {
         let turn = Turn {
-            parser: Parser::new(job.request(generation.opened)),
-            sink: Stop::new(Chat::new(ids), stops.to_vec()),
+            parser: Parser::new(spec.request(generation.opened)),
+            sink: Stop::new(Chat::new(ids), spec.stops.clone()),
             tokens: keep_tokens.then(Tokens::default),
             usage: Usage {
                 prompt_tokens: generation.prompt_tokens,

@@ -5,6 +5,7 @@
 //! and nothing else is touched.
 
 use kimi_xtml::{Channel, Conversation, EncodeError, Piece, Role, encode};
+use kimi_xtml_tokenizer::Tokenizer;
 
 use super::tokens;
 
@@ -13,38 +14,71 @@ use super::tokens;
 pub enum Takes {
     /// It takes none: it counts them.
     Nothing,
-    /// As text.
-    Text,
+    /// As token ids where there is a tokenizer, else as text.
+    Prompts,
 }
 
 /// A prompt.
 #[derive(Debug, Default)]
 pub struct Prompt {
-    /// Its text, if the engine takes texts.
-    pub text: String,
+    /// What the engine gets.
+    pub form: Form,
     /// How many tokens it has, those that are billed: without the opener of the channel.
     pub tokens: u64,
     /// How many of them the last request of this conversation had too: all up to the assistant's last message.
     pub repeated: u64,
+    /// Whether the tokens were counted by the tokenizer, and not about.
+    pub exact: bool,
+    /// How many tokens at its end are not billed.
+    pub unbilled: u64,
     /// The channel that it leaves open.
     pub opened: Option<Channel>,
+}
+
+/// The form of a prompt.
+#[derive(Debug, Default)]
+pub enum Form {
+    /// None.
+    #[default]
+    Nothing,
+    /// Its text.
+    Text(String),
+    /// Its token ids.
+    Ids(Vec<u32>),
 }
 
 /// The prompt of a conversation.
 ///
 /// # Errors
 /// If the conversation has none.
-pub fn prompt(conversation: &Conversation<'_>, takes: Takes) -> Result<Prompt, EncodeError> {
+pub fn prompt(
+    conversation: &Conversation<'_>,
+    takes: Takes,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<Prompt, EncodeError> {
     let encoded = encode(conversation)?;
-    let count = |pieces: &[Piece<'_>]| pieces.iter().map(|piece| tokens::of_piece(piece).count() as u64).sum::<u64>();
-    let billed = encoded.pieces.len() - encoded.unbilled;
+    let pieces = &encoded.pieces;
     let answers = (0..).zip(&conversation.messages).filter(|(_, message)| message.role == Role::Assistant);
-    let answered = answers.last().filter(|(_, message)| !message.partial).map_or(0, |(last, _)| encoded.messages[last].end);
-    let repeated = count(&encoded.pieces[..answered]);
+    let answered = answers.last().filter(|(_, message)| !message.partial);
+    let (repeated, new) = pieces.split_at(answered.map_or(0, |(last, _)| encoded.messages[last].end));
+    let count = |pieces: &[Piece<'_>]| match tokenizer {
+        Some(tokenizer) => tokenizer.count_pieces(pieces) as u64,
+        None => pieces.iter().map(|piece| tokens::of_piece(piece).count() as u64).sum(),
+    };
+    let unbilled = encoded.unbilled as u64;
+    let form = match (takes, tokenizer) {
+        (Takes::Nothing, _) => Form::Nothing,
+        (Takes::Prompts, Some(tokenizer)) => Form::Ids(tokenizer.encode_pieces(pieces)),
+        (Takes::Prompts, None) => Form::Text(text(pieces)),
+    };
+    let repeated = count(repeated);
+    let all = if let Form::Ids(ids) = &form { ids.len() as u64 } else { repeated + count(new) };
     Ok(Prompt {
-        text: if takes == Takes::Text { text(&encoded.pieces) } else { String::new() },
-        tokens: repeated + count(&encoded.pieces[answered..billed]),
+        form,
+        tokens: all.saturating_sub(unbilled),
         repeated,
+        exact: tokenizer.is_some(),
+        unbilled,
         opened: encoded.opened,
     })
 }
@@ -84,15 +118,15 @@ fn break_spellings(text: &mut String, start: usize) {
 
 /// Whether a text begins with the spelling of a control token.
 fn is_control(text: &str) -> bool {
-    const BRACKETED: [&str; 7] =
-        ["[BOS]", "[EOS]", "[EOT]", "[UNK]", "[PAD]", "[start_header_id]", "[end_header_id]"];
+    const BRACKETED: [&str; 7] = ["[BOS]", "[EOS]", "[EOT]", "[UNK]", "[PAD]", "[start_header_id]", "[end_header_id]"];
     const NAMED: [&str; 8] =
         ["open", "close", "sep", "end_of_msg", "media_begin", "media_content", "media_end", "media_pad"];
     let Some(named) = text.strip_prefix("<|") else {
         return BRACKETED.iter().any(|spelling| text.starts_with(spelling));
     };
     let reserved = |named: &str| {
-        let digits = named.strip_prefix("reserved_token_").map(|digits| digits.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let digits =
+            named.strip_prefix("reserved_token_").map(|digits| digits.trim_start_matches(|c: char| c.is_ascii_digit()));
         digits.is_some_and(|after| after.starts_with("|>"))
     };
     NAMED.iter().any(|name| named.strip_prefix(name).is_some_and(|after| after.starts_with("|>"))) || reserved(named)
@@ -103,7 +137,9 @@ mod tests {
     use super::*;
 
     fn text_of(body: &str) -> String {
-        prompt(&Conversation::from_json(body).unwrap(), Takes::Text).unwrap().text
+        let prompt = prompt(&Conversation::from_json(body).unwrap(), Takes::Prompts, None).unwrap();
+        let Form::Text(text) = prompt.form else { panic!("{prompt:?}") };
+        text
     }
 
     /// Whoever wrote it, however JSON spells it, and also where two texts make it together.
@@ -133,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_billed_and_what_repeats() {
-        let of = |body: &str| prompt(&Conversation::from_json(body).unwrap(), Takes::Nothing).unwrap();
+        let of = |body: &str| prompt(&Conversation::from_json(body).unwrap(), Takes::Nothing, None).unwrap();
         let first = of(r#"{"messages": [{"role": "user", "content": "a b"}], "thinking_effort": null}"#);
         // `open message role="user" sep`, two words, `close message sep end_of_msg`, `open message role="assistant" sep`.
         assert_eq!((first.tokens, first.repeated, first.opened), (9 + 2 + 4 + 9, 0, Some(Channel::Think)));
@@ -141,6 +177,6 @@ mod tests {
             {"role": "user", "content": "d"}], "thinking_effort": null}"#;
         let second = of(more);
         assert!(second.repeated > first.tokens && second.repeated < second.tokens, "{second:?}");
-        assert!(second.text.is_empty());
+        assert!(matches!(second.form, Form::Nothing));
     }
 }

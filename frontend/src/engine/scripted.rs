@@ -83,7 +83,10 @@ impl Scripted {
             let _permit = permit;
             Written::new(job, choices, &mut budget)
         });
-        written.await.map_err(|error| EngineError::Failed(format!("the scripted engine failed: {error}")))?.map(Arc::new)
+        written
+            .await
+            .map_err(|error| EngineError::Failed(format!("the scripted engine failed: {error}")))?
+            .map(Arc::new)
     }
 }
 

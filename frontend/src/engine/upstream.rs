@@ -6,7 +6,6 @@
 //! before the stream, and the prompt's tokens are known for the headers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use futures_util::future::BoxFuture;
@@ -15,7 +14,7 @@ use futures_util::{Stream, StreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::prompt::prompt;
+use super::prompt::{Form, Takes};
 use super::{Chunk, Engine, EngineError, Generation, Job, Logprob, Step};
 
 /// The longest event that is read.
@@ -40,7 +39,11 @@ impl Upstream {
     fn body(&self, job: &Job) -> Value {
         let mut body = json!({
             "model": self.model,
-            "prompt": prompt(job),
+            "prompt": match &job.prompt.form {
+                Form::Nothing => json!(""),
+                Form::Text(text) => json!(text),
+                Form::Ids(ids) => json!(ids),
+            },
             "stream": true,
             "stream_options": {"include_usage": true, "continuous_usage_stats": true},
             "skip_special_tokens": false,
@@ -48,7 +51,7 @@ impl Upstream {
             "return_token_ids": true,
         });
         for (key, value) in &job.sampling {
-            body[key] = value.clone();
+            body[key] = json!(value);
         }
         if let Some(max) = job.max_tokens {
             body["max_tokens"] = max.into();
@@ -61,10 +64,20 @@ impl Upstream {
 }
 
 impl Engine for Upstream {
-    fn start(&self, job: Arc<Job>, _choice: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
+    fn takes(&self) -> Takes {
+        Takes::Prompts
+    }
+
+    fn start(&self, job: Job, choices: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>> {
+        Box::pin(async move { futures_util::future::try_join_all((0..choices).map(|_| self.one(&job))).await })
+    }
+}
+
+impl Upstream {
+    fn one<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<Generation, EngineError>> {
         Box::pin(async move {
             let request = self.client.post(&self.url).header("content-type", "application/json");
-            let response = request.body(self.body(&job).to_string()).send().await.map_err(failed)?;
+            let response = request.body(self.body(job).to_string()).send().await.map_err(failed)?;
             let status = response.status();
             if !status.is_success() {
                 let said = response.text().await.unwrap_or_default();
@@ -81,7 +94,7 @@ impl Engine for Upstream {
             Ok(Generation {
                 prompt_tokens: usage.prompt_tokens,
                 cached_tokens: usage.prompt_tokens_details.unwrap_or_default().cached_tokens,
-                opened: Some(job.opens()),
+                opened: job.prompt.opened,
                 steps: Box::pin(steps),
             })
         })

@@ -132,11 +132,7 @@ const ROLES: [(&str, Role); 5] = [
     ("tool", Role::Tool),
 ];
 
-fn message(
-    member: &Member<'_>,
-    tools: &mut Tools,
-    ignored: &mut Ignored,
-) -> Result<PromptMessage<'static>, ApiError> {
+fn message(member: &Member<'_>, tools: &mut Tools, ignored: &mut Ignored) -> Result<PromptMessage<'static>, ApiError> {
     let mut members = member.members()?;
     let role = members.need("role")?.word(&ROLES)?;
     let content = members.take("content");

@@ -95,7 +95,10 @@ mod tests {
             (r#"{"type": "xml"}"#, "response_format.type"),
             (r#"{"type": "json_schema"}"#, "response_format.json_schema"),
             (r#"{"type": "json_schema", "json_schema": {"schema": {}}}"#, "response_format.json_schema.name"),
-            (r#"{"type": "json_schema", "json_schema": {"name": 4, "schema": {}}}"#, "response_format.json_schema.name"),
+            (
+                r#"{"type": "json_schema", "json_schema": {"name": 4, "schema": {}}}"#,
+                "response_format.json_schema.name",
+            ),
             (r#"{"type": "json_schema", "json_schema": {"name": "a"}}"#, "response_format.json_schema.schema"),
             (
                 r#"{"type": "json_schema", "json_schema": {"name": "a", "schema": []}}"#,

@@ -28,8 +28,7 @@ impl History {
     /// Adds a message that stands at `path`. An assistant's message that has only calls goes on with the assistant's
     /// message before it.
     pub(crate) fn add(&mut self, message: PromptMessage<'static>, path: &str) -> Result<(), ApiError> {
-        let only_calls =
-            is_empty(&message.content) && message.reasoning.is_empty() && !message.tool_calls.is_empty();
+        let only_calls = is_empty(&message.content) && message.reasoning.is_empty() && !message.tool_calls.is_empty();
         self.extend(message, path, only_calls)
     }
 

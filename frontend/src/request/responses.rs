@@ -126,7 +126,11 @@ fn item(member: &Member<'_>, history: &mut History, ignored: &mut Ignored) -> Re
                 Who::Assistant => of_assistant,
             };
             message.content = content;
-            if role == Who::Assistant { history.go_on(message, &member.path) } else { history.add(message, &member.path) }
+            if role == Who::Assistant {
+                history.go_on(message, &member.path)
+            } else {
+                history.add(message, &member.path)
+            }
         }
         "reasoning" => {
             of_assistant.reasoning = reasoning(&mut members, ignored)?.into();

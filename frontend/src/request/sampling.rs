@@ -55,12 +55,8 @@ const MEMBERS: [(&str, Must); 25] = [
 ];
 
 /// What the hosted API takes: the number while thinking, the number while not.
-const FIXED: [(&str, f64, f64); 4] = [
-    ("temperature", 1.0, 0.6),
-    ("top_p", 0.95, 0.95),
-    ("presence_penalty", 0.0, 0.0),
-    ("frequency_penalty", 0.0, 0.0),
-];
+const FIXED: [(&str, f64, f64); 4] =
+    [("temperature", 1.0, 0.6), ("top_p", 0.95, 0.95), ("presence_penalty", 0.0, 0.0), ("frequency_penalty", 0.0, 0.0)];
 
 /// The sampling members of a request.
 pub(crate) fn sampling(

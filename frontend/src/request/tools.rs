@@ -194,11 +194,7 @@ fn hosted(error: ApiError, what: &str) -> ApiError {
 }
 
 /// A function as Chat Completions spells it.
-fn spelling(
-    name: &str,
-    description: Option<&Member<'_>>,
-    parameters: Option<&Member<'_>>,
-) -> Result<String, ApiError> {
+fn spelling(name: &str, description: Option<&Member<'_>>, parameters: Option<&Member<'_>>) -> Result<String, ApiError> {
     let mut spelled = format!("{{\"type\":\"function\",\"function\":{{\"name\":\"{name}\"");
     if let Some(description) = description {
         description.text()?;
@@ -336,7 +332,8 @@ mod tests {
 
     #[test]
     fn choices_name_what_is_declared() {
-        let two = r#"[{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "g"}}]"#;
+        let two =
+            r#"[{"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "g"}}]"#;
         let chosen = |tools: &str, choice: &str| {
             let body = format!("{{\"tool_choice\":{choice}}}");
             let choice = self::choice(Members::of_body(body.as_bytes()).unwrap().take("tool_choice"))?;
@@ -361,7 +358,11 @@ mod tests {
             (two, "4", "tool_choice"),
             (two, r#"{"type": "function", "function": {"name": "h"}}"#, "tool_choice"),
             (two, r#"{"type": "custom", "custom": {"name": "f"}}"#, "tool_choice.type"),
-            (two, r#"{"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "h"}]}"#, "tool_choice"),
+            (
+                two,
+                r#"{"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "h"}]}"#,
+                "tool_choice",
+            ),
         ] {
             assert_eq!(chosen(tools, choice).unwrap_err().param.as_deref(), Some(param), "{choice}");
         }
