@@ -95,7 +95,7 @@ def fuzz_chat(data: bytes) -> None:
             whole += reference.push_marker(marker) if marker else reference.push_text(text)
             size = len((marker or text).encode())
             if way % 4 == 2:
-                pushes.append((chat.push_token, (IDS[marker] if marker else 7, "" if marker else text), size))
+                pushes.append((chat.push_token, ("" if marker else text, IDS[marker] if marker else 7), size))
             else:
                 pushes.append((chat.push_with_ids, (marker or text, [IDS[marker] if marker else 7]), size))
         whole += reference.finish()
@@ -104,7 +104,7 @@ def fuzz_chat(data: bytes) -> None:
         received += size
         conserves(chat, received)
         raises(TypeError, chat.push, None)
-        raises(OverflowError, chat.push_token, -1, "a")
+        raises(OverflowError, chat.push_token, "a", -1)
     deltas += chat.finish("stop") or []
     assert chat.report["bytes"]["input"] == received
     told = by_events(whole)

@@ -6,6 +6,14 @@
 macro_rules! codes {
     ($($(#[$doc:meta])+ $name:ident = $code:literal,)+) => {
         /// A deviation. The codes are stable: they may be logged, counted and matched.
+        ///
+        /// ```
+        /// use kimi_xtml::{Code, OwnedEvent, Request, parse};
+        ///
+        /// let events = parse("Hi<|close|>think<|sep|>", Request::new());
+        /// assert!(events.iter().any(|(event, _)| *event == OwnedEvent::Diagnostic(Code::OrphanClose)));
+        /// assert_eq!(Code::OrphanClose.to_string(), "orphan-close");
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Code { $($(#[$doc])+ $name,)+ }
@@ -86,5 +94,12 @@ codes! {
 impl std::fmt::Display for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
     }
 }

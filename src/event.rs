@@ -1,4 +1,4 @@
-//! What comes out: events that borrow from the input, their spans, and the sinks that take them.
+//! What comes out: events that borrow from the input, and their spans.
 //!
 //! Every event carries the span of the input that it came from. The spans of all events follow each other without
 //! a gap and cover the whole input; an event that stands for no input (an implied end, a diagnostic) has an empty one.
@@ -8,7 +8,17 @@ use std::ops::Range;
 use crate::diagnostic::Code;
 
 /// A channel of the message.
+///
+/// ```
+/// use kimi_xtml::{Channel, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Think));
+/// parser.push("Hm.<|close|>think<|sep|><|open|>response<|sep|>", &mut ());
+/// assert_eq!(parser.channel(), Some(Channel::Response));
+/// assert_eq!(Channel::Response.name(), "response");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Channel {
     /// The reasoning.
     Think,
@@ -30,7 +40,16 @@ impl Channel {
 }
 
 /// The form of a call's argument, from the `type` attribute.
+///
+/// ```
+/// use kimi_xtml::ValueKind;
+///
+/// assert_eq!(ValueKind::from_type(Some("object")), ValueKind::Object);
+/// assert_eq!(ValueKind::from_type(None), ValueKind::String);
+/// assert_eq!(ValueKind::from_type(Some("date")).name(), "unknown");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ValueKind {
     /// The body is the string itself. Also what a missing type means.
     String,
@@ -80,6 +99,17 @@ impl ValueKind {
 }
 
 /// Where an event came from.
+///
+/// ```
+/// use kimi_xtml::{Channel, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Response));
+/// let mut events = Vec::new();
+/// parser.push_token("Hi", 19_180, &mut events);
+/// parser.push_token(" you", 498, &mut events);
+/// let (_, span) = events.last().unwrap();
+/// assert_eq!((span.bytes.clone(), span.tokens.clone()), (2..6, Some(1..2)));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
     /// Bytes of the input, from the first push on. A marker that came as a token counts as its spelling.
@@ -97,6 +127,14 @@ impl Span {
         }
     }
 
+    /// The empty span at its end.
+    pub(crate) fn end(&self) -> Span {
+        Span {
+            bytes: self.bytes.end..self.bytes.end,
+            tokens: self.tokens.as_ref().map(|tokens| tokens.end..tokens.end),
+        }
+    }
+
     /// Takes in the span that follows.
     pub(crate) fn extend(&mut self, next: &Span) {
         self.bytes.end = next.bytes.end;
@@ -109,7 +147,28 @@ impl Span {
 
 /// What the parser found. The `json` fragments of one call, concatenated in order, are its arguments; bytes once
 /// given are never revised.
+///
+/// ```
+/// use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
+///
+/// let mut arguments = String::new();
+/// let mut parser = Parser::new(Request::new().opened(Channel::Tools).tools(["ls"]));
+/// let mut sink = sink_fn(|event, _| match event {
+///     Event::CallStart { name, .. } => assert_eq!(name, "ls"),
+///     Event::CallEnd { complete, json, .. } => {
+///         arguments += json;
+///         assert!(complete);
+///     }
+///     _ => arguments += event.json().map_or("", |(_, json)| json),
+/// });
+/// parser.push("<|open|>call tool=\"ls\" index=\"1\"<|sep|>", &mut sink);
+/// parser.push("<|open|>argument key=\"all\" type=\"boolean\"<|sep|>true<|close|>argument<|sep|>", &mut sink);
+/// parser.push("<|close|>call<|sep|><|close|>tools<|sep|>", &mut sink);
+/// assert_eq!(parser.finish("stop", &mut sink), "tool_calls");
+/// assert_eq!(arguments, r#"{"all":true}"#);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A channel opens: by its tag, or (first event, empty span) because the prompt left it open.
     Start(Channel),
@@ -174,7 +233,15 @@ pub enum Event<'a> {
 }
 
 /// What a byte of the input was counted as.
+///
+/// ```
+/// use kimi_xtml::{Channel, Event, Kind};
+///
+/// assert_eq!(Event::Content("Hi").kind(), Kind::Content);
+/// assert_eq!(Event::End(Channel::Think).kind(), Kind::Markup);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Kind {
     /// Text of the reasoning.
     Reasoning,
@@ -190,7 +257,7 @@ pub enum Kind {
     Dropped,
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
     /// What the bytes of the event's span count as.
     pub const fn kind(&self) -> Kind {
         match self {
@@ -210,13 +277,13 @@ impl Event<'_> {
         }
     }
 
-    /// The event's fragment of a call's arguments, with the call's ordinal.
-    pub const fn json(&self) -> Option<(usize, &str)> {
-        match self {
+    /// The event's fragment of a call's arguments, with the call's ordinal. It may be empty.
+    pub const fn json(&self) -> Option<(usize, &'a str)> {
+        match *self {
             Event::ArgumentStart { call, json, .. }
             | Event::Arguments { call, json }
             | Event::ArgumentEnd { call, json, .. }
-            | Event::CallEnd { call, json, .. } => Some((*call, json)),
+            | Event::CallEnd { call, json, .. } => Some((call, json)),
             _ => None,
         }
     }
@@ -244,7 +311,16 @@ impl Event<'_> {
 }
 
 /// An [`Event`] that owns its text.
+///
+/// ```
+/// use kimi_xtml::{Event, OwnedEvent};
+///
+/// let kept = Event::Content("Hi").to_owned();
+/// assert_eq!(kept, OwnedEvent::Content("Hi".into()));
+/// assert_eq!(kept.as_event(), Event::Content("Hi"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "variants and fields are those of Event")]
 pub enum OwnedEvent {
     Start(Channel),
@@ -301,6 +377,15 @@ impl OwnedEvent {
 
 /// Events as one whole: parts of one text that follow each other are joined, so that the result no longer depends
 /// on how the stream was cut.
+///
+/// ```
+/// use kimi_xtml::{OwnedEvent, Parser, Request, coalesce};
+///
+/// let mut events = Vec::new();
+/// let mut parser = Parser::new(Request::new());
+/// ["Hel", "lo"].iter().for_each(|delta| parser.push(delta, &mut events));
+/// assert_eq!(coalesce(events).last().unwrap().0, OwnedEvent::Content("Hello".into()));
+/// ```
 pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(OwnedEvent, Span)> {
     let mut whole: Vec<(OwnedEvent, Span)> = Vec::new();
     for (event, span) in events {
@@ -314,54 +399,4 @@ pub fn coalesce(events: impl IntoIterator<Item = (OwnedEvent, Span)>) -> Vec<(Ow
         }
     }
     whole
-}
-
-/// Takes events as they come. A closure `FnMut(Event, Span)` is one; a `Vec<(OwnedEvent, Span)>` stores them;
-/// `&mut dyn Sink` will do where the type is not known.
-///
-/// ```
-/// use kimi_xtml::{Parser, Request, Sink};
-///
-/// let mut events = Vec::new();
-/// let sink: &mut dyn Sink = &mut events;
-/// let mut parser = Parser::new(Request::new());
-/// parser.push("hello", sink)?;
-/// parser.finish("stop", sink)?;
-/// assert_eq!(events.len(), 1);
-/// # Ok::<(), kimi_xtml::StateError>(())
-/// ```
-pub trait Sink {
-    /// Takes one event and the span of the input that it came from.
-    fn event(&mut self, event: Event<'_>, span: Span);
-
-    /// Takes the span of the tool's name in the header whose [`Event::CallStart`] comes next. Its tokens are those that
-    /// begin in the name. Most sinks have no use for it.
-    fn call_name(&mut self, span: Span) {
-        let _ = span;
-    }
-}
-
-impl<F: FnMut(Event<'_>, Span)> Sink for F {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self(event, span);
-    }
-}
-
-impl Sink for Vec<(OwnedEvent, Span)> {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self.push((event.to_owned(), span));
-    }
-}
-
-/// Both sinks, the first before the second.
-impl<A: Sink, B: Sink> Sink for (A, B) {
-    fn event(&mut self, event: Event<'_>, span: Span) {
-        self.0.event(event, span.clone());
-        self.1.event(event, span);
-    }
-
-    fn call_name(&mut self, span: Span) {
-        self.0.call_name(span.clone());
-        self.1.call_name(span);
-    }
 }

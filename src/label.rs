@@ -6,9 +6,10 @@
 use std::iter;
 use std::ops::Range;
 
-use crate::event::{Event, Kind, Sink, Span};
+use crate::event::{Event, Kind, Span};
 use crate::parse::Parser;
 use crate::request::Request;
+use crate::sink::Sink;
 
 /// What a token of a sequence is for, as a byte: `label as u8`. What the model generates has any label but `Prompt`.
 ///
@@ -87,19 +88,18 @@ impl From<Kind> for Label {
 /// Labels the tokens of a stream, as a sink: give it the events, beside another sink in a pair or alone.
 ///
 /// ```
-/// use kimi_xtml::{Channel, Chat, Label, Labels, Marker, Parser, Request};
+/// use kimi_xtml::{Channel, Label, Labels, Marker, OwnedEvent, Parser, Request};
 ///
 /// let mut parser = Parser::new(Request::new().opened(Channel::Response));
-/// let mut sink = (Chat::default(), Labels::default());
-/// parser.push_token(19_180, "Hi", &mut sink)?;
-/// for (id, text) in [(Marker::Close.id(), ""), (12_092, "response"), (Marker::Sep.id(), "")] {
-///     parser.push_token(id, text, &mut sink)?;
+/// let mut sink = (Vec::new(), Labels::default());
+/// parser.push_token("Hi", 19_180, &mut sink);
+/// for (text, id) in [("", Marker::Close.id()), ("response", 12_092), ("", Marker::Sep.id())] {
+///     parser.push_token(text, id, &mut sink);
 /// }
-/// parser.finish("stop", &mut sink)?;
-/// let (chat, labels) = sink;
-/// assert_eq!(chat.into_message().unwrap().content, "Hi");
+/// parser.finish("stop", &mut sink);
+/// let (events, labels) = sink;
+/// assert_eq!(events[1].0, OwnedEvent::Content("Hi".into()));
 /// assert_eq!(labels.finish(4), [Label::Content, Label::Markup, Label::Markup, Label::Markup]);
-/// # Ok::<(), kimi_xtml::StateError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
@@ -149,17 +149,16 @@ impl Sink for Labels {
 /// use kimi_xtml::{Channel, Label, Marker, Request, labels};
 ///
 /// let request = Request::new().opened(Channel::Think);
-/// let tokens = [(71, "h"), (5_002, "mm"), (Marker::Close.id(), ""), (39_964, "think"), (Marker::Sep.id(), "")];
+/// let tokens = [("h", 71), ("mm", 5_002), ("", Marker::Close.id()), ("think", 39_964), ("", Marker::Sep.id())];
 /// let labels = labels(request, &tokens);
 /// assert_eq!(labels, [Label::Reasoning, Label::Reasoning, Label::Markup, Label::Markup, Label::Markup]);
 /// ```
-pub fn labels(request: Request, tokens: &[(u32, impl AsRef<str>)]) -> Vec<Label> {
+pub fn labels(request: Request, tokens: &[(impl AsRef<str>, u32)]) -> Vec<Label> {
     let mut labels = Labels::default();
     let mut parser = Parser::new(request);
-    // A new parser is not finished: none of them can fail.
-    for (id, text) in tokens {
-        let _ = parser.push_token(*id, text.as_ref(), &mut labels);
+    for (text, id) in tokens {
+        parser.push_token(text.as_ref(), *id, &mut labels);
     }
-    let _ = parser.finish("stop", &mut labels);
+    parser.finish("stop", &mut labels);
     labels.finish(tokens.len())
 }

@@ -4,7 +4,15 @@
 //! Spellings and ids are those of Kimi's tokenizer; a *quoted* marker never becomes one of these ids.
 
 /// A control token.
+///
+/// ```
+/// use kimi_xtml::Marker;
+///
+/// assert_eq!(Marker::from_id(163_589), Some(Marker::Sep));
+/// assert_eq!(Marker::Sep.spelling(), "<|sep|>");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Marker {
     /// `<|open|>` begins an opening tag.
     Open,

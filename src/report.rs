@@ -6,11 +6,23 @@
 use std::ops::Range;
 
 use crate::diagnostic::Code;
-use crate::event::{Event, Kind, Sink, Span};
+use crate::event::{Event, Kind, Span};
+use crate::sink::Sink;
 use crate::steps::{Point, Steps};
 
 /// How much of the input went where, in bytes or in tokens. `input` is the sum of the others.
+///
+/// ```
+/// use kimi_xtml::{Channel, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Think));
+/// parser.push("Hm.<|close|>think<|sep|>", &mut ());
+/// let bytes = parser.report().bytes;
+/// assert_eq!((bytes.reasoning, bytes.markup, bytes.input), (3, 21, 24));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
 pub struct Counts {
     /// All that is decided.
     pub input: u64,
@@ -47,7 +59,19 @@ impl From<Kinds> for Counts {
 }
 
 /// How often a deviation was met.
+///
+/// ```
+/// use kimi_xtml::{Code, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new());
+/// parser.push("Hi<|close|>think<|sep|>", &mut ());
+/// parser.finish("stop", &mut ());
+/// let report = parser.report();
+/// let noted = report.diagnostics.iter().find(|noted| noted.code == Code::OrphanClose).unwrap();
+/// assert_eq!((noted.count, noted.first), (1, 2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Noted {
     /// The deviation.
     pub code: Code,
@@ -58,7 +82,21 @@ pub struct Noted {
 }
 
 /// What the parser did so far. Its size does not grow with the stream.
+///
+/// ```
+/// use kimi_xtml::{Channel, Marker, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new().opened(Channel::Think));
+/// parser.push_token("Hm", 39, &mut ());
+/// parser.push_token("", Marker::Close.id(), &mut ());
+/// parser.finish("length", &mut ());
+/// let report = parser.report();
+/// let tokens = report.tokens.unwrap(); // ids were given
+/// assert_eq!((tokens.input, tokens.reasoning), (2, 1));
+/// assert_eq!(report.diagnostics.len(), 2); // the tag was cut, and thinking never closed
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Report {
     /// Bytes of the input whose fate is decided.
@@ -79,14 +117,15 @@ pub(crate) struct Tally {
     tokens: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,
     decided: u64,
-    /// Where each undecided U+FFFD for fewer than its three bytes ends, and by how much they and those before are too long.
+    /// U+FFFD takes three bytes and may stand for fewer of the input. For each that is undecided: where it ends, and how many
+    /// bytes the text so far has too many.
     excess: Steps,
-    /// Where each undecided run of tokens ends.
+    /// Runs of tokens whose text is undecided: where the text of each ends, and how many tokens came until there.
     runs: Steps,
     /// Whether there are ids.
     has_ids: bool,
@@ -142,7 +181,7 @@ impl Ledger {
         first
     }
 
-    /// The tokens before `token` make the text before `text`, as far as no earlier ones do.
+    /// The text before `text` is that of the tokens before `token`: what of it no earlier run covers makes a run.
     #[inline]
     pub(crate) fn cover(&mut self, text: u64, token: u64) {
         let runs = &mut self.runs;
@@ -214,7 +253,7 @@ impl Ledger {
         Tally { bytes: self.bytes[arguments], tokens: self.tokens[arguments] }
     }
 
-    /// What was counted as arguments since then is dropped.
+    /// Counts as dropped what was counted as arguments since `before`.
     pub(crate) fn drop_arguments_since(&mut self, before: Tally) {
         for (kinds, before) in [(&mut self.bytes, before.bytes), (&mut self.tokens, before.tokens)] {
             let arguments = std::mem::replace(&mut kinds[Kind::Arguments as usize], before);

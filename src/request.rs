@@ -4,6 +4,13 @@ use crate::event::Channel;
 use crate::marker::Marker;
 
 /// Which tools the model may call.
+///
+/// ```
+/// use kimi_xtml::{Request, ToolChoice};
+///
+/// let request = Request::new().tools(["ls"]).tool_choice(ToolChoice::None);
+/// assert!(!request.engages_tools()); // declared, but calls are not asked for
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
     /// The model decides.
@@ -18,6 +25,16 @@ pub enum ToolChoice {
 }
 
 /// What becomes of a tools section that the request did not ask for.
+///
+/// ```
+/// use kimi_xtml::{OwnedEvent, Request, Undeclared, parse};
+///
+/// let section = "<|open|>tools<|sep|><|close|>tools<|sep|>";
+/// let withheld = |event: &OwnedEvent| matches!(event, OwnedEvent::Withheld(_));
+/// let is_withheld = |request| parse(section, request).iter().any(|(event, _)| withheld(event));
+/// assert!(is_withheld(Request::new()));
+/// assert!(!is_withheld(Request::new().undeclared(Undeclared::Content)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Undeclared {
     /// It goes out raw as [`Event::Withheld`](crate::Event::Withheld), and is no content.

@@ -13,7 +13,7 @@ pub(crate) struct Point {
     pub(crate) count: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     /// Where the first step begins: the last point that was taken.
     start: Point,

@@ -5,7 +5,7 @@
 
 use bytes::BytesMut;
 use expect_test::expect;
-use kimi_xtml::{Channel, Chat, Delta, IdPolicy, Message, Messages, Parser, Request, Responses, Usage};
+use kimi_xtml::{AnthropicMessages, Channel, Chat, Delta, IdPolicy, Message, Parser, Request, Responses, Usage};
 use serde_json::{Map, Value, json};
 
 mod support;
@@ -14,13 +14,13 @@ use support::spell;
 
 const STREAM: &str = "Hm{/think}{response}See \"it\".{/response}{tools}{call tool=\"ls\"}{argument key=\"k\"}v{/argument}{/call}\
                       {call tool=\"cat\"}{argument key=\"n\"}wh";
-const USAGE: Usage = Usage { prompt_tokens: 10, completion_tokens: 7, reasoning_tokens: 2, cached_tokens: 4 };
+const USAGE: Usage = Usage::new(10, 7).with_reasoning_tokens(2).with_cached_tokens(4);
 
 fn chat() -> Chat {
     let mut parser = Parser::new(Request::new().opened(Channel::Think).tools(["ls", "cat"]));
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    parser.push(&spell(STREAM), &mut chat).unwrap();
-    parser.finish("length", &mut chat).unwrap();
+    parser.push(&spell(STREAM), &mut chat);
+    parser.finish("length", &mut chat);
     chat
 }
 
@@ -40,7 +40,7 @@ fn responses() -> Responses {
 #[test]
 fn messages_are_blocks() {
     let mut out = BytesMut::new();
-    let mut events = Messages::new("m", "k3");
+    let mut events = AnthropicMessages::new("m", "k3");
     events.start(&USAGE, &mut out);
     chat().deltas().for_each(|delta| events.delta(delta, &mut out));
     events.end("length", None, &USAGE, &mut out);
@@ -81,7 +81,7 @@ fn messages_are_blocks() {
 #[test]
 fn a_run_of_one_kind_is_one_block() {
     let mut out = BytesMut::new();
-    let mut events = Messages::new("m", "k3");
+    let mut events = AnthropicMessages::new("m", "k3");
     for delta in [Delta::Content("a"), Delta::Content("b"), Delta::Reasoning("c"), Delta::Reasoning("d")] {
         events.delta(delta, &mut out);
     }
@@ -106,7 +106,7 @@ fn a_run_of_one_kind_is_one_block() {
 
 #[test]
 fn a_whole_message_has_its_blocks() {
-    let messages = Messages::new("m", "k3");
+    let messages = AnthropicMessages::new("m", "k3");
     expect![[r#"{"id":"m","type":"message","role":"assistant","model":"k3","content":[{"type":"thinking","thinking":"Hm","signature":""},{"type":"text","text":"See \"it\"."},{"type":"tool_use","id":"ls_0","name":"ls","input":{"k":"v"}},{"type":"tool_use","id":"cat_1","name":"cat","input":"{\"n\":\"wh"}],"stop_reason":"max_tokens","stop_sequence":null,"usage":{"input_tokens":6,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":7}}"#]].assert_eq(messages.message(&message(), "length", None, &USAGE).get());
     let empty = messages.message(&Message::default(), "stop", Some("END"), &Usage::default());
     expect![[r#"{"id":"m","type":"message","role":"assistant","model":"k3","content":[],"stop_reason":"stop_sequence","stop_sequence":"END","usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}"#]].assert_eq(empty.get());
@@ -123,7 +123,7 @@ fn finish_reasons_in_the_words_of_messages() {
         ("length", None, "max_tokens"),
         ("abort", None, "max_tokens"),
     ] {
-        let whole = Messages::new("m", "k3").message(&Message::default(), reason, stop, &USAGE);
+        let whole = AnthropicMessages::new("m", "k3").message(&Message::default(), reason, stop, &USAGE);
         let whole: Value = serde_json::from_str(whole.get()).unwrap();
         assert_eq!((&whole["stop_reason"], &whole["stop_sequence"]), (&json!(said), &json!(stop)), "{reason}");
     }
@@ -182,7 +182,7 @@ fn responses_are_items() {
         event: response.output_item.done
         data: {"item":{"arguments":"{\"n\":\"wh","call_id":"cat_1","id":"fc_r_3","name":"cat","status":"incomplete","type":"function_call"},"output_index":3,"sequence_number":21,"type":"response.output_item.done"}
         event: response.incomplete
-        data: {"response":{"created_at":7,"error":null,"id":"r","incomplete_details":{"reason":"max_output_tokens"},"model":"k3","object":"response","output":[{"content":[{"text":"Hm","type":"reasoning_text"}],"id":"rs_r_0","status":"completed","summary":[],"type":"reasoning"},{"content":[{"annotations":[],"logprobs":[],"text":"See \"it\".","type":"output_text"}],"id":"msg_r_1","role":"assistant","status":"completed","type":"message"},{"arguments":"{\"k\":\"v\"}","call_id":"ls_0","id":"fc_r_2","name":"ls","status":"completed","type":"function_call"},{"arguments":"{\"n\":\"wh","call_id":"cat_1","id":"fc_r_3","name":"cat","status":"incomplete","type":"function_call"}],"status":"incomplete","tools":[],"usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":17}},"sequence_number":22,"type":"response.incomplete"}
+        data: {"response":{"created_at":7,"error":null,"id":"r","incomplete_details":{"reason":"max_output_tokens"},"model":"k3","object":"response","output":[{"content":[{"text":"Hm","type":"reasoning_text"}],"id":"rs_r_0","status":"completed","summary":[],"type":"reasoning"},{"content":[{"annotations":[],"logprobs":[],"text":"See \"it\".","type":"output_text"}],"id":"msg_r_1","role":"assistant","status":"completed","type":"message"},{"arguments":"{\"k\":\"v\"}","call_id":"ls_0","id":"fc_r_2","name":"ls","status":"completed","type":"function_call"},{"arguments":"{\"n\":\"wh","call_id":"cat_1","id":"fc_r_3","name":"cat","status":"incomplete","type":"function_call"}],"status":"incomplete","tools":[],"usage":{"input_tokens":10,"input_tokens_details":{"cache_write_tokens":0,"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":17}},"sequence_number":22,"type":"response.incomplete"}
     "#]].assert_eq(&shown(&out));
 }
 
@@ -193,7 +193,7 @@ fn a_response_that_fails_says_why() {
     events.delta(Delta::Content("a"), &mut out);
     events.delta(Delta::Content("b"), &mut out);
     out.clear();
-    events.fail("server_error", "it broke", &USAGE, &mut out);
+    events.failed("server_error", "it broke", &USAGE, &mut out);
     expect![[r#"
         event: response.output_text.done
         data: {"content_index":0,"item_id":"msg_r_0","logprobs":[],"output_index":0,"sequence_number":4,"text":"ab","type":"response.output_text.done"}
@@ -202,7 +202,7 @@ fn a_response_that_fails_says_why() {
         event: response.output_item.done
         data: {"item":{"content":[{"annotations":[],"logprobs":[],"text":"ab","type":"output_text"}],"id":"msg_r_0","role":"assistant","status":"completed","type":"message"},"output_index":0,"sequence_number":6,"type":"response.output_item.done"}
         event: response.failed
-        data: {"response":{"created_at":7,"error":{"code":"server_error","message":"it broke"},"id":"r","incomplete_details":null,"model":"k3","object":"response","output":[{"content":[{"annotations":[],"logprobs":[],"text":"ab","type":"output_text"}],"id":"msg_r_0","role":"assistant","status":"completed","type":"message"}],"status":"failed","usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":17}},"sequence_number":7,"type":"response.failed"}
+        data: {"response":{"created_at":7,"error":{"code":"server_error","message":"it broke"},"id":"r","incomplete_details":null,"model":"k3","object":"response","output":[{"content":[{"annotations":[],"logprobs":[],"text":"ab","type":"output_text"}],"id":"msg_r_0","role":"assistant","status":"completed","type":"message"}],"status":"failed","usage":{"input_tokens":10,"input_tokens_details":{"cache_write_tokens":0,"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":17}},"sequence_number":7,"type":"response.failed"}
     "#]].assert_eq(&shown(&out));
 }
 
@@ -239,14 +239,14 @@ fn a_whole_response_is_that_of_the_last_event() {
 fn a_block_that_is_cut_is_no_whole_call() {
     let mut parser = Parser::new(Request::new().tools(["ls"]));
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    parser.push(&spell("{tools}{call tool=\"ls\"}{json}"), &mut chat).unwrap();
-    parser.push("{}", &mut chat).unwrap();
-    parser.finish("length", &mut chat).unwrap();
+    parser.push(&spell("{tools}{call tool=\"ls\"}{json}"), &mut chat);
+    parser.push("{}", &mut chat);
+    parser.finish("length", &mut chat);
     let message = chat.into_message().unwrap();
     assert_eq!((message.tool_calls[0].complete, &*message.tool_calls[0].arguments), (false, "{}"));
     let response = responses().whole(&message, "length", &USAGE);
     assert_eq!(response["output"][0]["status"], "incomplete");
-    let whole = Messages::new("m", "k3").message(&message, "length", None, &USAGE);
+    let whole = AnthropicMessages::new("m", "k3").message(&message, "length", None, &USAGE);
     let whole: Value = serde_json::from_str(whole.get()).unwrap();
     assert_eq!(whole["content"][0]["input"], "{}");
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use bytes::BytesMut;
 use expect_test::{Expect, expect};
-use kimi_xtml::{Channel, Chat, Choice, Delta, Extras, Frames, IdPolicy, Marker, Parser, Request, Usage, render};
+use kimi_xtml::{
+    Channel, Chat, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Marker, Parser, Request, Usage, render,
+};
 use proptest::prelude::*;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 mod messages;
 
@@ -28,10 +29,10 @@ fn deltas(chunks: &[&str]) -> String {
         chat.clear();
     };
     for chunk in chunks {
-        parser.push(chunk, &mut chat).unwrap();
+        parser.push(chunk, &mut chat);
         take(&mut chat, &format!("push {chunk:?}"));
     }
-    let reason = parser.finish("stop", &mut chat).unwrap();
+    let reason = parser.finish("stop", &mut chat);
     take(&mut chat, &format!("finish {reason:?}"));
     lines
 }
@@ -45,10 +46,10 @@ fn frames(request: Request, chunks: &[&str], reason: &str) -> String {
     let mut out = BytesMut::new();
     choice.start(&mut out);
     for chunk in chunks {
-        parser.push(chunk, &mut chat).unwrap();
+        parser.push(chunk, &mut chat);
         choice.write(&mut chat, &mut out);
     }
-    let reason = parser.finish(reason, &mut chat).unwrap();
+    let reason = parser.finish(reason, &mut chat);
     choice.write(&mut chat, &mut out);
     choice.end(reason, Some(&USAGE), &mut out);
     frames.usage(&USAGE, &mut out);
@@ -56,7 +57,7 @@ fn frames(request: Request, chunks: &[&str], reason: &str) -> String {
     String::from_utf8(out.into()).unwrap()
 }
 
-const USAGE: Usage = Usage { prompt_tokens: 10, completion_tokens: 5, reasoning_tokens: 2, cached_tokens: 8 };
+const USAGE: Usage = Usage::new(10, 5).with_reasoning_tokens(2).with_cached_tokens(8);
 
 /// Compares frames without the part that all of them have in common.
 fn check_frames(frames: &str, expect: &Expect) {
@@ -85,8 +86,10 @@ fn one_push_gives_one_delta_for_each_text() {
           {"content":"One moment."}
           {"tool_calls":[{"index":0,"id":"ls_3","type":"function","function":{"name":"ls","arguments":""}}]}
           {"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":\"/\\\"tmp\\\"\",\"depth\":2}"}}]}
+          {}
           {"tool_calls":[{"index":1,"id":"cat_4","type":"function","function":{"name":"cat","arguments":""}}]}
           {"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]}
+          {}
         finish "tool_calls"
     "#]].assert_eq(&deltas(&[CALLS]));
 }
@@ -131,6 +134,7 @@ fn deltas_leave_as_the_text_arrives() {
         push "2"
         push "<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
           {"tool_calls":[{"index":0,"function":{"arguments":"2}"}}]}
+          {}
         push "<|close|>message<|sep|><|end_of_msg|>"
         finish "tool_calls"
     "#]]
@@ -193,11 +197,12 @@ fn an_empty_stream_has_a_first_and_an_end_frame() {
     check_frames(
         &frames(thinking(), &[""], "stop"),
         &expect![[r#"
-        data: {.. "choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
-        data: {.. "choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}]}
-        data: {.. "choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
-        data: [DONE]
-    "#]],
+            data: {.. "choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+            data: {.. "choices":[{"index":0,"delta":{"reasoning_content":""},"finish_reason":null}]}
+            data: {.. "choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}]}
+            data: {.. "choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
+            data: [DONE]
+        "#]],
     );
 }
 
@@ -206,8 +211,8 @@ fn the_message_keeps_what_was_cut_off() {
     let (head, _) = CALLS.split_once("tmp").unwrap();
     let mut parser = Parser::new(thinking());
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    parser.push(head, &mut chat).unwrap();
-    parser.finish("length", &mut chat).unwrap();
+    parser.push(head, &mut chat);
+    parser.finish("length", &mut chat);
     expect![[r#"
         {
           "role": "assistant",
@@ -229,8 +234,8 @@ fn the_message_keeps_what_was_cut_off() {
 
     let mut parser = Parser::new(thinking());
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    parser.push(CALLS, &mut chat).unwrap();
-    parser.finish("stop", &mut chat).unwrap();
+    parser.push(CALLS, &mut chat);
+    parser.finish("stop", &mut chat);
     expect![[r#"
         {
           "role": "assistant",
@@ -262,7 +267,7 @@ fn the_message_keeps_what_was_cut_off() {
 fn without_the_message_none_is_there() {
     let mut chat = Chat::default().without_message();
     let mut parser = Parser::new(thinking());
-    parser.push(CALLS, &mut chat).unwrap();
+    parser.push(CALLS, &mut chat);
     assert_eq!(chat.message(), None);
     assert_eq!(chat.into_message(), None);
 }
@@ -274,7 +279,7 @@ fn ids_are_minted_once_a_call() {
         let mut chat = Chat::new(policy);
         let mut started = Vec::new();
         for at in 0..CALLS.len() {
-            parser.push(&CALLS[at..=at], &mut chat).unwrap();
+            parser.push(&CALLS[at..=at], &mut chat);
             for delta in chat.deltas() {
                 if let Delta::CallStart { id, .. } = delta {
                     started.push(id.to_owned());
@@ -379,17 +384,19 @@ fn frames_carry_usage_tokens_and_logprobs_on_request() {
         (Marker::Sep.id(), ""),
     ];
     for (id, text) in tokens.into_iter().chain([(13, "Yes"), (14, "!")]) {
-        parser.push_token(id, text, &mut chat).unwrap();
+        parser.push_token(text, id, &mut chat);
     }
     let ids: Vec<u32> = tokens.iter().map(|token| token.0).chain([13, 14]).collect();
-    let logprobs: Box<RawValue> = serde_json::from_str(r#"{"content":[]}"#).unwrap();
-    choice.set_usage(Some(Usage { completion_tokens: 10, ..USAGE }));
+    let mut logprobs = vec![None; ids.len() - 1];
+    // Of the last token the engine said nothing.
+    logprobs[8] =
+        Some(Logprob::new("Yes", -0.5).with_top(vec![(b"Yes".to_vec(), -0.5), (vec![0xe2, 0x80], f64::NEG_INFINITY)]));
+    logprobs.push(None);
+    choice.set_usage(Some(USAGE.with_completion_tokens(10)));
     for (delta, span) in chat.deltas_with_spans() {
         let tokens = span.tokens.clone().unwrap();
-        let extras = Extras {
-            token_ids: Some(&ids[tokens.start as usize..tokens.end as usize]),
-            logprobs: matches!(delta, Delta::Content(_)).then_some(&*logprobs),
-        };
+        let tokens = tokens.start as usize..tokens.end as usize;
+        let extras = Extras::new().with_token_ids(&ids[tokens.clone()]).with_logprobs(&logprobs[tokens]);
         choice.delta(delta, extras, &mut out);
     }
     choice.set_usage(None);
@@ -397,12 +404,12 @@ fn frames_carry_usage_tokens_and_logprobs_on_request() {
     check_frames(
         std::str::from_utf8(&out).unwrap(),
         &expect![[r#"
-        data: {.. "choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
-        data: {.. "choices":[{"index":0,"delta":{"reasoning_content":"Hm.","internal_content":{"token_ids":[11,12]}},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
-        data: {.. "choices":[{"index":0,"delta":{"reasoning_content":""},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
-        data: {.. "choices":[{"index":0,"delta":{"content":"Yes!","internal_content":{"token_ids":[13,14]}},"logprobs":{"content":[]},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
-        data: {.. "choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}]}
-    "#]],
+            data: {.. "choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
+            data: {.. "choices":[{"index":0,"delta":{"reasoning_content":"Hm.","internal_content":{"token_ids":[11,12]}},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
+            data: {.. "choices":[{"index":0,"delta":{"reasoning_content":""},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
+            data: {.. "choices":[{"index":0,"delta":{"content":"Yes!","internal_content":{"token_ids":[13,14]}},"logprobs":{"content":[{"token":"Yes","logprob":-0.5,"bytes":[89,101,115],"top_logprobs":[{"token":"Yes","logprob":-0.5,"bytes":[89,101,115]},{"token":"bytes:\\xe2\\x80","logprob":-9999.0,"bytes":[226,128]}]}]},"finish_reason":null}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}
+            data: {.. "choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15,"completion_tokens_details":{"reasoning_tokens":2},"prompt_tokens_details":{"cached_tokens":8}}}]}
+        "#]],
     );
 }
 
@@ -429,7 +436,7 @@ fn reassemble(frames: &str) -> Result<messages::Parts, TestCaseError> {
             ["content"] => {
                 let text = delta["content"].as_str().unwrap();
                 prop_assert_ne!(text, "");
-                prop_assert_eq!(reasoning_ends, usize::from(!parts.reasoning.is_empty()));
+                prop_assert_eq!(reasoning_ends, 1);
                 parts.content += text;
             }
             ["reasoning_content"] => {
@@ -439,7 +446,7 @@ fn reassemble(frames: &str) -> Result<messages::Parts, TestCaseError> {
                 parts.reasoning += text;
             }
             ["tool_calls"] => {
-                prop_assert_eq!(reasoning_ends, usize::from(!parts.reasoning.is_empty()));
+                prop_assert_eq!(reasoning_ends, 1);
                 let call = &delta["tool_calls"][0];
                 let arguments = call["function"]["arguments"].as_str().unwrap();
                 if call.get("id").is_some() {
@@ -457,17 +464,17 @@ fn reassemble(frames: &str) -> Result<messages::Parts, TestCaseError> {
         }
         prop_assert_eq!(at == 0, delta.contains_key("role"));
     }
-    prop_assert_eq!(reasoning_ends, usize::from(!parts.reasoning.is_empty()));
+    prop_assert_eq!(reasoning_ends, 1);
     Ok(parts)
 }
 
 fn write_all(parser: &mut Parser, chat: &mut Chat, mut choice: Choice, chunks: &[&str]) -> BytesMut {
     let mut out = BytesMut::new();
     for chunk in chunks {
-        parser.push(chunk, chat).unwrap();
+        parser.push(chunk, chat);
         choice.write(chat, &mut out);
     }
-    let reason = parser.finish("stop", chat).unwrap();
+    let reason = parser.finish("stop", chat);
     choice.write(chat, &mut out);
     choice.end(reason, Some(&USAGE), &mut out);
     out

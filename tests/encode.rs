@@ -207,9 +207,9 @@ proptest! {
             match piece {
                 Piece::Marker(marker) => parser.push_marker(*marker, &mut chat),
                 text => parser.push_text(text.spelling(), &mut chat),
-            }.unwrap();
+            }
         }
-        parser.finish("stop", &mut chat).unwrap();
+        parser.finish("stop", &mut chat);
         prop_assert_eq!(Parts::of(chat.message().unwrap()), parts);
     }
 }
@@ -293,8 +293,8 @@ fn a_conversation_put_together_is_one_that_was_read() {
 
 #[test]
 fn a_generated_message_goes_back_as_history() {
-    let call = ToolCall { id: "c".into(), name: "f".into(), arguments: r#"{"n":1e2}"#.into(), complete: true };
-    let said = Message { reasoning: "r".into(), content: "c".into(), tool_calls: vec![call] };
+    let call = ToolCall::new("f", r#"{"n":1e2}"#).with_id("c");
+    let said = Message::of("r", "c", vec![call]);
     let body = r#"{"messages": [{"role": "assistant", "reasoning": "r", "content": "c",
         "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{\"n\":1e2}"}}]}]}"#;
     assert_eq!(Conversation::new([PromptMessage::from(&said)]), Conversation::from_json(body).unwrap());

@@ -3,7 +3,7 @@
 //! In: a stream, in every way to push it. The invariants are those of `oracle/src/invariants.rs`; I6 is in `render.rs`, I8 in
 //! `linear.rs` and `memory.rs`, I9 in `twin.rs`. `KIMI_XTML_DATA` adds the field cases. To see one fail, break a line of the source that it watches.
 
-use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Request, Span, StateError};
+use kimi_xtml::{Channel, Code, Event, Marker, OwnedEvent, Parser, Report, Request, Span, sink_fn};
 use proptest::bool::weighted;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -68,8 +68,8 @@ fn i1_split_after_reset() {
 
             reused.reset(stream.request.clone());
             let left = random.below(way.pushes.len() + 1);
-            let mut ignored = |_: Event<'_>, _: Span| {};
-            way.pushes[..left].iter().try_for_each(|push| push.to(&mut reused, &mut ignored)).unwrap();
+            let mut ignored = sink_fn(|_, _| {});
+            way.pushes[..left].iter().for_each(|push| push.to(&mut reused, &mut ignored));
         }
     }
 }
@@ -146,11 +146,11 @@ fn i4_nesting_of_recorded() {
 }
 
 #[test]
-fn i4_nesting_ends_with_finish() {
+fn i4_what_comes_after_the_finish_is_dropped_and_told_of() {
     for stream in recorded() {
         let mut parser = Parser::new(stream.request.clone());
         let way = stream.mixed(&mut Random(6));
-        run(&mut parser, &way);
+        let reason = run(&mut parser, &way).reason;
         let (report, held, channel) = (parser.report(), parser.held(), parser.channel());
         assert_eq!((held.as_str(), channel), ("", None), "{}", stream.name);
         let mut events = Vec::new();
@@ -164,10 +164,23 @@ fn i4_nesting_ends_with_finish() {
             Push::Token(1, "a"),
             Push::WithIds("a", &[1]),
         ] {
-            assert_eq!(push.to(&mut parser, &mut events), Err(StateError::Finished));
+            push.to(&mut parser, &mut events);
         }
-        assert_eq!(parser.finish("stop", &mut events), Err(StateError::Finished));
-        assert_eq!((events, parser.report()), (vec![], report));
+        assert_eq!(parser.finish("stop", &mut events), reason);
+        let mut end = report.bytes.input;
+        assert_eq!(events.remove(0).0, OwnedEvent::Diagnostic(Code::AfterEnd));
+        for (event, span) in events {
+            assert!(matches!(event, OwnedEvent::Dropped(_)) && span.bytes.start == end, "{event:?}");
+            end = span.bytes.end;
+        }
+        let after = parser.report();
+        assert_eq!((end, after.bytes.input), (report.bytes.input + 14, end));
+        assert_eq!(after.bytes.dropped, report.bytes.dropped + 14);
+        let noted = |report: &Report| {
+            report.diagnostics.iter().find(|noted| noted.code == Code::AfterEnd).map_or(0, |noted| noted.count)
+        };
+        assert_eq!(noted(&after), noted(&report) + 1);
+        assert_eq!((parser.held(), parser.channel()), (String::new(), None));
     }
 }
 
@@ -209,11 +222,11 @@ fn i5_promptness_of_plain_text() {
     ] {
         let mut parser = Parser::new(Request::new().opened(Channel::Think).tools(["f"]));
         let mut pushed = spell(beginning).len() as u64;
-        let mut ignored = |_: Event<'_>, _: Span| {};
-        parser.push(&spell(beginning), &mut ignored).unwrap();
+        let mut ignored = sink_fn(|_, _| {});
+        parser.push(&spell(beginning), &mut ignored);
         for text in ["|", ">", "open|>", " ", "\n\n", "a", "sep", "[EOS]", "é", "|>", "\"", "\\", &" ".repeat(300)] {
             let mut end = 0;
-            parser.push(text, &mut |_: Event<'_>, span: Span| end = span.bytes.end).unwrap();
+            parser.push(text, &mut sink_fn(|_, span| end = span.bytes.end));
             pushed += text.len() as u64;
             assert_eq!((parser.held().as_str(), end), ("", pushed), "{beginning} {text:?}");
         }
@@ -234,23 +247,23 @@ fn i5_promptness_of_control_tokens() {
         (Channel::Think, "~argument key=\"", "x", 16 << 10),
     ] {
         let mut parser = Parser::new(Request::new().opened(opened).tools(["f"]));
-        let mut ignored = |_: Event<'_>, _: Span| {};
-        parser.push_text("a", &mut ignored).unwrap();
+        let mut ignored = ();
+        parser.push_text("a", &mut ignored);
         let marker = if begin.starts_with('~') { Marker::Open } else { Marker::Close };
-        parser.push_marker(marker, &mut ignored).unwrap();
-        parser.push_text(&begin[1..], &mut ignored).unwrap();
+        parser.push_marker(marker, &mut ignored);
+        parser.push_text(&begin[1..], &mut ignored);
         while parser.held().len() < most {
             let held = parser.held().len();
-            parser.push_text(filler, &mut ignored).unwrap();
+            parser.push_text(filler, &mut ignored);
             assert_eq!(parser.held().len(), held + 1, "{begin}");
         }
-        parser.push_text(filler, &mut ignored).unwrap();
+        parser.push_text(filler, &mut ignored);
         assert_eq!(parser.held(), "", "{begin}");
     }
     let mut parser = Parser::new(Request::new().tools(["f"]));
-    let mut ignored = |_: Event<'_>, _: Span| {};
+    let mut ignored = ();
     let value = spell("{tools}{call tool=\"f\"}{argument key=\"k\" type=\"array\"}");
-    parser.push(&(value + "[\"<|\"]" + &spell("{/argument}")), &mut ignored).unwrap();
+    parser.push(&(value + "[\"<|\"]" + &spell("{/argument}")), &mut ignored);
     assert_eq!(parser.held(), "");
 }
 
@@ -279,15 +292,15 @@ fn i5_promptness_at_the_limits() {
         ("{/think}~message ", "y", 16 << 10),
     ] {
         let mut parser = Parser::new(Request::new().opened(Channel::Think).tools(["f"]));
-        let mut ignored = |_: Event<'_>, _: Span| {};
-        parser.push(&spell(beginning), &mut ignored).unwrap();
+        let mut ignored = sink_fn(|_, _| {});
+        parser.push(&spell(beginning), &mut ignored);
         let mut held = parser.held().len();
         while held < most {
-            parser.push(filler, &mut ignored).unwrap();
+            parser.push(filler, &mut ignored);
             held += 1;
             assert_eq!(parser.held().len(), held, "{beginning}");
         }
-        parser.push(filler, &mut ignored).unwrap();
+        parser.push(filler, &mut ignored);
         assert_eq!(parser.held(), "", "{beginning}");
     }
 }
@@ -408,9 +421,9 @@ fn eos_ends_the_message_by_its_id() {
         let mut parser = Parser::new(Request::new().opened(Channel::Response));
         let mut events = Vec::new();
         for (text, ids) in deltas {
-            parser.push_with_ids(text, ids, &mut events).unwrap();
+            parser.push_with_ids(text, ids, &mut events);
         }
-        parser.finish("stop", &mut events).unwrap();
+        parser.finish("stop", &mut events);
         let content = events.iter().filter_map(|(event, _)| match event {
             OwnedEvent::Content(text) => Some(text.as_str()),
             _ => None,
@@ -423,7 +436,7 @@ fn eos_ends_the_message_by_its_id() {
     assert_eq!((content.as_str(), bytes.markup), ("so", 0));
     let (content, _) = parse(&[("so [EOS]", &[1, 58, 85_521, 60]), (" it", &[2])]);
     assert_eq!(content, "so [EOS] it");
-    // Its id runs ahead of it; text comes behind it; another one is quoted.
+    // Its id runs ahead of it; text comes after it; another one is quoted.
     let (content, bytes) = parse(&[("so", &[1, 163_585]), ("[EOS]", &[])]);
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 0));
     let (content, bytes) = parse(&[("so[EOS] x", &[1, 163_585, 2])]);
@@ -469,13 +482,13 @@ proptest! {
 
         let mut parser = Parser::new(Request::new().opened(Channel::Response));
         let mut said = String::new();
-        let mut sink = |event: Event<'_>, _: Span| {
+        let mut sink = sink_fn(|event, _| {
             if let Event::Content(text) = event {
                 said += text;
             }
-        };
-        deltas.iter().try_for_each(|(text, ids)| parser.push_with_ids(text, ids, &mut sink)).unwrap();
-        parser.finish("stop", &mut sink).unwrap();
+        });
+        deltas.iter().for_each(|(text, ids)| parser.push_with_ids(text, ids, &mut sink));
+        parser.finish("stop", &mut sink);
         prop_assert_eq!(said, content);
         prop_assert_eq!(parser.report().bytes.markup, if spelled { 5 } else { 0 });
     }
@@ -486,13 +499,13 @@ proptest! {
 fn a_change_of_the_input_forgets_ids() {
     let content = |parser: &mut Parser, pushes: &[Push<'_>]| {
         let mut said = String::new();
-        let mut sink = |event: Event<'_>, _: Span| {
+        let mut sink = sink_fn(|event, _| {
             if let Event::Content(text) = event {
                 said += text;
             }
-        };
-        pushes.iter().try_for_each(|push| push.to(parser, &mut sink)).unwrap();
-        parser.finish("stop", &mut sink).unwrap();
+        });
+        pushes.iter().for_each(|push| push.to(parser, &mut sink));
+        parser.finish("stop", &mut sink);
         said
     };
     let request = || Request::new().opened(Channel::Response);

@@ -28,9 +28,9 @@ impl Values {
         self.parser.reset(Request::new().tools(["f"]).stream_json(stream_json));
         let mut chat = Chat::new(IdPolicy::numbered(0));
         for text in [&self.begin[usize::from(is_string)], text, &self.end] {
-            self.parser.push(text, &mut chat).unwrap();
+            self.parser.push(text, &mut chat);
         }
-        self.parser.finish("stop", &mut chat).unwrap();
+        self.parser.finish("stop", &mut chat);
         let call = chat.into_message().unwrap().tool_calls.remove(0);
         let value = call.arguments.strip_prefix("{\"k\":").unwrap().strip_suffix('}');
         value.filter(|_| call.complete).map(str::to_owned)

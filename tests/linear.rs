@@ -7,12 +7,12 @@
 use std::time::{Duration, Instant};
 
 use allocation_counter::measure;
-use kimi_xtml::{Channel, Event, Parser, Request, Span};
+use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
 use proptest::prelude::*;
 
 mod support;
 
-use support::{Push, Random, config, cut, spell, streams};
+use support::{Random, config, cut, spell, streams};
 
 const MEGABYTE: usize = 1 << 20;
 /// What a stream may take: some ten times what the slowest takes without optimisation.
@@ -113,12 +113,12 @@ fn parse(shape: &Shape, request: Request, text: &str, chunk: usize) -> u64 {
     let mut examined = 0;
     let allocated = measure(|| {
         let mut parser = Parser::new(request);
-        let mut count = |_: Event<'_>, _: Span| events += 1;
+        let mut count = sink_fn(|_, _| events += 1);
         for (number, bytes) in text.as_bytes().chunks(chunk).enumerate() {
-            parser.push_bytes(bytes, &mut count).unwrap();
+            parser.push_bytes(bytes, &mut count);
             assert!(number % 1_024 > 0 || started.elapsed() < LIMIT, "{}: too slow", shape.name);
         }
-        parser.finish("stop", &mut count).unwrap();
+        parser.finish("stop", &mut count);
         examined = parser.report().examined;
     });
     let (name, len) = (shape.name, text.len() as u64);
@@ -167,9 +167,9 @@ fn i8_linear_streams_are_what_they_say() {
         let text = shape.text(MEGABYTE);
         let mut parser = Parser::new(shape.request());
         let mut found = 0;
-        let mut sink = |event: Event<'_>, _: Span| found += usize::from(of(&event));
-        parser.push(&text, &mut sink).unwrap();
-        parser.finish("stop", &mut sink).unwrap();
+        let mut sink = sink_fn(|event, _| found += usize::from(of(&event)));
+        parser.push(&text, &mut sink);
+        parser.finish("stop", &mut sink);
         found
     };
     assert!(count("calls", |event| matches!(event, Event::CallEnd { complete: true, .. })) > 10_000);
@@ -187,11 +187,11 @@ fn i8_linear_in_invalid_bytes() {
     let took = |begin: &str| {
         let chunk = [spell(begin).into_bytes(), vec![0xff; 5_000]].concat();
         let mut parser = Parser::new(Request::new().tools(["f"]));
-        let mut ignored = |_: Event<'_>, _: Span| {};
-        parser.push(&spell("{tools}"), &mut ignored).unwrap();
+        let mut ignored = sink_fn(|_, _| {});
+        parser.push(&spell("{tools}"), &mut ignored);
         let started = Instant::now();
         for _ in 0..40 {
-            parser.push_bytes(&chunk, &mut ignored).unwrap();
+            parser.push_bytes(&chunk, &mut ignored);
         }
         started.elapsed()
     };
@@ -199,6 +199,24 @@ fn i8_linear_in_invalid_bytes() {
     let least = |begin| (0..5).map(|_| took(begin)).min().unwrap();
     let (held, not_held) = (least("~call tool=\""), least(""));
     assert!(held < 8 * not_held, "{held:?}, {not_held:?}");
+}
+
+/// Ids of control tokens whose text never comes cost the same each, however many there are, and so do quotations beside them.
+#[test]
+fn i8_linear_in_ids_without_text() {
+    for (ids, text) in
+        [(&[163_587, 1][..], "a"), (&[163_585], ""), (&[163_589], "<|sep|"), (&[27, 91, 4_454, 91, 29], "")]
+    {
+        let mut parser = Parser::new(Request::new().opened(Channel::Response));
+        let mut ignored = ();
+        let started = Instant::now();
+        for number in 0..160_000 {
+            parser.push_with_ids(text, ids, &mut ignored);
+            // Linear work takes a hundredth of this, quadratic work ten times as long.
+            assert!(number % 1_024 > 0 || started.elapsed() < LIMIT / 10, "{ids:?}: too slow");
+        }
+        parser.finish("stop", &mut ignored);
+    }
 }
 
 proptest! {
@@ -209,11 +227,11 @@ proptest! {
         let random = &mut Random(seed);
         for way in stream.by_text(random).into_iter().chain(stream.by_ids(random)) {
             let mut parser = Parser::new(stream.request.clone());
-            let mut ignored = |_: Event<'_>, _: Span| {};
+            let mut ignored = sink_fn(|_, _| {});
             for push in &way.pushes {
-                Push::to(*push, &mut parser, &mut ignored).unwrap();
+                push.to(&mut parser, &mut ignored);
             }
-            parser.finish("stop", &mut ignored).unwrap();
+            parser.finish("stop", &mut ignored);
             let (examined, len) = (parser.report().examined, way.input().len() as u64);
             prop_assert!(examined <= 2 * len, "{}: {examined} of {len}\n{}", way.name, cut(&stream.text));
         }

@@ -1,9 +1,7 @@
 //! I6: what is rendered parses to what was rendered.
 
 use expect_test::expect;
-use kimi_xtml::{
-    Channel, Chat, Message, Parser, Piece, RenderError, Request, StateError, ToolCall, render, render_pieces,
-};
+use kimi_xtml::{Channel, Chat, Message, Parser, Piece, RenderError, Request, ToolCall, render, render_pieces};
 use proptest::prelude::*;
 
 mod messages;
@@ -13,11 +11,11 @@ use messages::{Parts, any_text, cut, cuts, parts, plain_text};
 const OPENED: [Option<Channel>; 4] = [None, Some(Channel::Think), Some(Channel::Response), Some(Channel::Tools)];
 
 /// What the parser makes of what `push` gives it.
-fn parsed(opened: Option<Channel>, push: impl FnOnce(&mut Parser, &mut Chat) -> Result<(), StateError>) -> Parts {
+fn parsed(opened: Option<Channel>, push: impl FnOnce(&mut Parser, &mut Chat)) -> Parts {
     let mut parser = Parser::new(Request::new().opened(opened).tools(["f"]));
     let mut chat = Chat::default();
-    push(&mut parser, &mut chat).unwrap();
-    parser.finish("stop", &mut chat).unwrap();
+    push(&mut parser, &mut chat);
+    parser.finish("stop", &mut chat);
     assert_eq!(parser.held(), "");
     Parts::of(chat.message().unwrap())
 }
@@ -40,7 +38,7 @@ proptest! {
             let parts = reachable(parts.clone(), opened);
             let text = render(&parts.message(), opened).unwrap();
             let back = parsed(opened, |parser, chat| {
-                cut(&text, &cuts).into_iter().try_for_each(|chunk| parser.push(chunk, chat))
+                cut(&text, &cuts).into_iter().for_each(|chunk| parser.push(chunk, chat))
             });
             prop_assert_eq!(&back, &parts, "{:?} {}", opened, text);
         }
@@ -53,10 +51,10 @@ proptest! {
             let message = parts.message();
             let pieces = render_pieces(&message, opened).unwrap();
             let back = parsed(opened, |parser, chat| {
-                pieces.iter().try_for_each(|piece| match piece {
+                pieces.iter().for_each(|piece| match piece {
                     Piece::Marker(marker) => parser.push_marker(*marker, chat),
                     text => {
-                        cut(text.spelling(), &cuts).into_iter().try_for_each(|chunk| parser.push_text(chunk, chat))
+                        cut(text.spelling(), &cuts).into_iter().for_each(|chunk| parser.push_text(chunk, chat))
                     }
                 })
             });
@@ -72,11 +70,11 @@ proptest! {
             let message = parts.message();
             let pieces = render_pieces(&message, opened).unwrap();
             let back = parsed(opened, |parser, chat| {
-                pieces.iter().try_for_each(|piece| match piece {
-                    Piece::Marker(marker) => parser.push_token(marker.id(), marker.spelling(), chat),
+                pieces.iter().for_each(|piece| match piece {
+                    Piece::Marker(marker) => parser.push_token(marker.spelling(), marker.id(), chat),
                     text => cut(text.spelling(), &cuts)
                         .into_iter()
-                        .try_for_each(|chunk| parser.push_token(ORDINARY, chunk, chat)),
+                        .for_each(|chunk| parser.push_token(chunk, ORDINARY, chat)),
                 })
             });
             prop_assert_eq!(&back, &parts, "{:?} {:?}", opened, pieces);
@@ -85,7 +83,7 @@ proptest! {
 }
 
 fn call(name: &str, arguments: &str) -> ToolCall {
-    ToolCall { name: name.into(), arguments: arguments.into(), ..ToolCall::default() }
+    ToolCall::new(name, arguments)
 }
 
 /// One element a line.
@@ -96,15 +94,12 @@ fn lines(message: &Message, opened: Option<Channel>) -> String {
 
 #[test]
 fn renders_what_is_generated_behind_each_prompt() {
-    let whole = Message {
-        reasoning: "why".into(),
-        content: "what".into(),
-        tool_calls: vec![
-            call("f", "{}"),
-            call("a & \"b\"", r#"{ "s": "x\n\u00e9", "o": {"k":[1,2.50]}, "s": null, "t": true }"#),
-            call("g", "{\"cut\":"),
-        ],
-    };
+    let calls = vec![
+        call("f", "{}"),
+        call("a & \"b\"", r#"{ "s": "x\n\u00e9", "o": {"k":[1,2.50]}, "s": null, "t": true }"#),
+        call("g", "{\"cut\":"),
+    ];
+    let whole = Message::of("why", "what", calls);
     expect![[r#"
 
         <|open|>think<|sep|>why
@@ -158,7 +153,7 @@ fn renders_what_is_generated_behind_each_prompt() {
         <|close|>tools<|sep|>
         <|close|>message<|sep|><|end_of_msg|>"#]]
     .assert_eq(&lines(&whole, Some(Channel::Think)));
-    let answer = Message { content: "what".into(), ..Message::default() };
+    let answer = Message::new().with_content("what");
     expect![[r#"
         what
         <|close|>response<|sep|>
@@ -172,7 +167,7 @@ fn renders_what_is_generated_behind_each_prompt() {
         <|close|>response<|sep|>
         <|close|>message<|sep|><|end_of_msg|>"#]]
     .assert_eq(&lines(&Message::default(), None));
-    let calls = Message { tool_calls: vec![call("f", "{}")], ..Message::default() };
+    let calls = Message::new().with_tool_call(call("f", "{}"));
     expect![[r#"
 
         <|open|>think<|sep|>
@@ -213,17 +208,17 @@ fn renders_what_is_generated_behind_each_prompt() {
 fn a_text_that_begins_with_its_opener_comes_back() {
     for name in ["think", " \nthink", "thinks", "response", "response "] {
         let text = format!("<|open|>{name}<|sep|>x");
-        let message = Message { reasoning: text.clone(), content: text.clone(), ..Message::default() };
+        let message = Message::new().with_reasoning(&text).with_content(&text);
         for opened in [None, Some(Channel::Think)] {
             let mut parser = Parser::new(Request::new().opened(opened));
             let mut chat = Chat::default();
             for piece in render_pieces(&message, opened).unwrap() {
                 match piece {
-                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat).unwrap(),
-                    text => parser.push_text(text.spelling(), &mut chat).unwrap(),
+                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat),
+                    text => parser.push_text(text.spelling(), &mut chat),
                 }
             }
-            parser.finish("stop", &mut chat).unwrap();
+            parser.finish("stop", &mut chat);
             assert_eq!(chat.into_message().unwrap(), message, "{name}");
         }
     }
@@ -231,23 +226,21 @@ fn a_text_that_begins_with_its_opener_comes_back() {
 
 #[test]
 fn what_has_no_form_is_an_error() {
-    let message = Message { reasoning: "why".into(), ..Message::default() };
+    let message = Message::new().with_reasoning("why");
     let before = RenderError::BeforeOpened { channel: Channel::Think, opened: Channel::Response };
     assert_eq!(render(&message, Some(Channel::Response)), Err(before));
     expect!["the message has text for the think channel, which comes before the open response channel"]
         .assert_eq(&before.to_string());
     for name in ["", &"n".repeat(20_000)] {
-        let message = Message { tool_calls: vec![call("f", "{}"), call(name, "{}")], ..Message::default() };
+        let message = Message::new().with_tool_call(call("f", "{}")).with_tool_call(call(name, "{}"));
         assert_eq!(render(&message, None), Err(RenderError::CallName { call: 1 }));
     }
 }
 
 #[test]
 fn arguments_come_back_in_the_parsers_spelling() {
-    let message = Message {
-        tool_calls: vec![call("f", r#" { "s" : "\u00e9\/" , "o" : {"k":[1 ,2.50]} , "s" : 1e2 } "#)],
-        ..Message::default()
-    };
+    let arguments = r#" { "s" : "\u00e9\/" , "o" : {"k":[1 ,2.50]} , "s" : 1e2 } "#;
+    let message = Message::new().with_tool_call(call("f", arguments));
     let text = render(&message, None).unwrap();
     let back = parsed(None, |parser, chat| parser.push(&text, chat));
     assert_eq!(back.calls, [("f".into(), r#"{"s":"é/","o":{"k":[1 ,2.50]},"s":1e2}"#.into())]);

@@ -100,9 +100,9 @@ fn reasoning_is_content_where_it_is_not_told_apart() {
         let mut chat = Chat::new(IdPolicy::numbered(0));
         let mut parser = Parser::new(Request::new().opened(Channel::Think).separate_reasoning(apart));
         assert_eq!(parser.channel(), Some(Channel::Think), "before the first push");
-        parser.push(&text, &mut chat).unwrap();
+        parser.push(&text, &mut chat);
         assert_eq!(parser.channel(), None);
-        parser.finish("stop", &mut chat).unwrap();
+        parser.finish("stop", &mut chat);
         let message = chat.into_message().unwrap();
         assert_eq!((message.reasoning.as_str(), message.content.as_str()), (reasoning, content));
     }

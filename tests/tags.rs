@@ -3,7 +3,7 @@
 //! In: text, pushed whole and in every pair of chunks. Checked: what it is, and how often lexing looked at it. A text in braces
 //! is a tag, as `spell` says.
 
-use kimi_xtml::{Channel, Chat, Code, Event, IdPolicy, Message, Parser, Piece, Report, Request, Span, render_pieces};
+use kimi_xtml::{Channel, Chat, Code, IdPolicy, Message, Parser, Piece, Report, Request, render_pieces, sink_fn};
 
 mod support;
 
@@ -16,8 +16,8 @@ fn request() -> Request {
 fn parse<'t>(chunks: impl IntoIterator<Item = &'t str>) -> (Message, Report) {
     let mut parser = Parser::new(request());
     let mut chat = Chat::new(IdPolicy::numbered(0));
-    chunks.into_iter().for_each(|chunk| parser.push(chunk, &mut chat).unwrap());
-    parser.finish("stop", &mut chat).unwrap();
+    chunks.into_iter().for_each(|chunk| parser.push(chunk, &mut chat));
+    parser.finish("stop", &mut chat);
     (chat.into_message().unwrap(), parser.report())
 }
 
@@ -59,8 +59,8 @@ fn the_right_thing_follows() {
 #[test]
 fn a_quoted_separator_is_text() {
     let mut parser = Parser::new(request().opened(Channel::Tools));
-    let mut ignored = |_: Event<'_>, _: Span| {};
-    parser.push_text("<|sep|>", &mut ignored).unwrap();
+    let mut ignored = sink_fn(|_, _| {});
+    parser.push_text("<|sep|>", &mut ignored);
     let told: Vec<Code> = parser.report().diagnostics.iter().map(|noted| noted.code).collect();
     assert_eq!(told, [Code::TextInTools]);
 }
@@ -83,7 +83,7 @@ fn what_follows_is_told_before_it_is_too_long() {
     }
 }
 
-/// Lexing looks at the bytes behind a marker once more, and no further than they can be a tag.
+/// Lexing looks at the bytes after a marker once more, and no further than they can be a tag.
 #[test]
 fn lexing_looks_no_further_than_it_must() {
     let examined = |text: &str| {
@@ -107,23 +107,27 @@ fn quoted_openers_come_back() {
         .flat_map(|channel| ["", " ", "\t", "\n", "\r"].map(|blank| (channel, blank)))
     {
         let text = format!("<|open|>{blank}{}{blank}<|sep|>x", channel.name());
-        let mut message = Message::default();
-        match channel {
-            Channel::Think => message.reasoning = text,
-            _ => message.content = text,
-        }
+        let message = match channel {
+            Channel::Think => Message::new().with_reasoning(&text),
+            _ => Message::new().with_content(&text),
+        };
         for opened in [None, Some(channel)] {
             let mut parser = Parser::new(Request::new().opened(opened));
             let mut chat = Chat::new(IdPolicy::numbered(0));
             for piece in render_pieces(&message, opened).unwrap() {
                 match piece {
-                    Piece::Text(text) => parser.push_text(&text, &mut chat).unwrap(),
-                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat).unwrap(),
+                    Piece::Text(text) => parser.push_text(&text, &mut chat),
+                    Piece::Marker(marker) => parser.push_marker(marker, &mut chat),
                     piece => panic!("{piece:?}"),
                 }
             }
-            parser.finish("stop", &mut chat).unwrap();
-            assert_eq!(chat.into_message().unwrap(), message, "{blank:?} {opened:?}");
+            parser.finish("stop", &mut chat);
+            let back = chat.into_message().unwrap();
+            assert_eq!(
+                (back.reasoning, back.content),
+                (message.reasoning.clone(), message.content.clone()),
+                "{blank:?} {opened:?}"
+            );
         }
     }
 }

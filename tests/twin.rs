@@ -1667,6 +1667,21 @@ fn a_lost_opener() {
         "#]],
     );
     check_told(
+        "{tools}{call tool=\"f\"}x{/json}{/call}",
+        &request,
+        expect![[r#"
+        0..20 Start(Tools)
+        20..48 CallStart { call: 0, name: "f" }
+        48..48 Diagnostic(TextInTools)
+        48..49 Dropped("x")
+        49..49 Diagnostic(OrphanClose)
+        49..69 Dropped("<|close|>json<|sep|>")
+        69..89 CallEnd { call: 0, json: "", complete: false }
+        89..89 Diagnostic(UnclosedTools)
+        89..89 End(Tools)
+    "#]],
+    );
+    check_told(
         "{tools}{call tool=\"f\"} {/json}x{/think}{/argument}{/call}",
         &request,
         expect![[r#"
@@ -1994,6 +2009,59 @@ fn inputs_that_change() {
     );
 }
 
+/// Quoted text follows nothing, and no other marker ends a tag that is quoted, unless it repeats its channel's opener.
+#[test]
+fn quotations_beside_other_markers() {
+    check_pieces(
+        &[Spelled(b"<|close|>response<|sep|>"), Text("<|open|>think<|sep|>")],
+        &think(),
+        expect![[r#"
+        0..0 Start(Think)
+        0..44 Reasoning("<|close|>response<|sep|><|open|>think<|sep|>")
+        44..44 Diagnostic(UnclosedThink)
+        44..44 End(Think)
+    "#]],
+    );
+    check_pieces(
+        &[Text("<|open|>response"), SEP, Text("a")],
+        &think(),
+        expect![[r#"
+        0..0 Start(Think)
+        0..16 Reasoning("<|open|>response")
+        16..16 Diagnostic(StraySeparator)
+        16..23 Dropped("<|sep|>")
+        23..24 Reasoning("a")
+        24..24 Diagnostic(UnclosedThink)
+        24..24 End(Think)
+    "#]],
+    );
+    check_pieces(
+        &[Text("<|open|>think"), SEP, Text("a")],
+        &think(),
+        expect![[r#"
+        0..0 Start(Think)
+        0..0 Diagnostic(RepeatedOpener)
+        0..20 Dropped("<|open|>think<|sep|>")
+        20..21 Reasoning("a")
+        21..21 Diagnostic(UnclosedThink)
+        21..21 End(Think)
+    "#]],
+    );
+    check_pieces(
+        &[Spelled(b"<|open|>tools<|sep|>"), Text("<|open|>call x=\"\""), Spelled(b"<|sep|>")],
+        &think().opened(None),
+        expect![[r#"
+            0..20 Start(Tools)
+            20..20 Diagnostic(TextInTools)
+            20..37 Dropped("<|open|>call x=\"\"")
+            37..37 Diagnostic(StraySeparator)
+            37..44 Dropped("<|sep|>")
+            44..44 Diagnostic(UnclosedTools)
+            44..44 End(Tools)
+        "#]],
+    );
+}
+
 #[test]
 fn json_is_rfc_8259() {
     for text in
@@ -2064,9 +2132,9 @@ fn parse_each(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent, Span)
             Piece::End => Push::WithIds("", &[163_586]),
             Piece::Turn => Push::WithIds("", &[]),
         };
-        push.to(&mut parser, &mut events).unwrap();
+        push.to(&mut parser, &mut events);
     }
-    parser.finish("stop", &mut events).unwrap();
+    parser.finish("stop", &mut events);
     events.iter_mut().for_each(|(_, span)| span.tokens = None);
     events
 }
@@ -2081,24 +2149,24 @@ proptest! {
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
-        parser.push(&input, &mut events).unwrap();
-        parser.finish("stop", &mut events).unwrap();
+        parser.push(&input, &mut events);
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
         for cut in cuts(input.len(), &numbers).windows(2) {
-            parser.push_bytes(&input.as_bytes()[cut[0]..cut[1]], &mut events).unwrap();
+            parser.push_bytes(&input.as_bytes()[cut[0]..cut[1]], &mut events);
         }
-        parser.finish("stop", &mut events).unwrap();
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
 
         let mut events = Vec::new();
         let mut parser = Parser::new(request.clone());
         for c in input.chars() {
-            parser.push(c.encode_utf8(&mut [0; 4]), &mut events).unwrap();
+            parser.push(c.encode_utf8(&mut [0; 4]), &mut events);
         }
-        parser.finish("stop", &mut events).unwrap();
+        parser.finish("stop", &mut events);
         same(&input, &request, events, &twin);
     }
 

@@ -218,7 +218,7 @@ pub(crate) struct SettingArgs {
     /// What provokes parsers: plain, quotes, backticks, apostrophes, angles, markers, blanks; all; mixed
     #[arg(long, value_name = "VARIATION", default_value = "plain", value_parser = variations)]
     pub(crate) vary: Variations,
-    /// Cut the stream behind so many tokens, as an engine's limit does
+    /// Cut the stream after so many tokens, as an engine's limit does
     #[arg(long, value_name = "TOKENS")]
     pub(crate) limit: Option<NonZeroUsize>,
 }
@@ -283,16 +283,27 @@ pub(crate) struct CaptureArgs {
 Examples:
   kimi-xtml prompt request.json
   kimi-xtml prompt --pieces request.json
+  kimi-xtml prompt --ids --tokenizer tiktoken.model request.json
   curl -s $SERVER/requests/7 | kimi-xtml prompt -
 
 The prompt is the one that Moonshot's encoder makes. On a terminal its pieces are coloured: control tokens, tags, and
 what the model generated; a │ stands between texts that are encoded apart. A piece is printed as {\"c\": text} if
-control tokens are read in it, as {\"t\": text} if not. A request that has no prompt is an error that names the member;
+control tokens are read in it, as {\"t\": text} if not. Ids are one JSON list; a count has all of them, and those that
+`prompt_tokens` reports: without the opener of the channel. A request that has no prompt is an error that names the member;
 exit code 2.")]
 pub(crate) struct PromptArgs {
     /// Print the pieces, one JSON object a line
-    #[arg(long)]
+    #[arg(long, group = "form")]
     pub(crate) pieces: bool,
+    /// Print the token ids
+    #[arg(long, group = "form", requires = "tokenizer")]
+    pub(crate) ids: bool,
+    /// Print how many token ids there are
+    #[arg(long, group = "form", requires = "tokenizer")]
+    pub(crate) count: bool,
+    /// Kimi's BPE ranks
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokenizer: Option<PathBuf>,
     /// Close a last message that is `partial`, as Moonshot's encoder does, instead of going on in it
     #[arg(long)]
     pub(crate) no_partial: bool,

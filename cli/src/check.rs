@@ -6,8 +6,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use kimi_xtml::StateError;
-
 use crate::cases::{Case, Expected};
 use crate::chunking::Chunking;
 use crate::play::{Call, Delta, Outcome, Player};
@@ -151,20 +149,16 @@ impl Checker<'_> {
         let reason = &self.case.context.engine_finish_reason;
         let mut players: BTreeMap<_, _> =
             expected.keys().map(|&choice| (choice, Player::new(request.clone()))).collect();
-        let play = || -> Result<String, StateError> {
-            for (choice, delta) in deltas {
-                players.entry(choice).or_insert_with(|| Player::new(request.clone())).push(delta)?;
-            }
-            let mut differences = String::new();
-            for (choice, player) in players {
-                let (got, faults) = player.finish(reason)?;
-                let accepted = expected.get(&choice).map_or(&[][..], Vec::as_slice);
-                differences.extend(faults.into_iter().map(|fault| fault + "\n"));
-                differences.extend(difference(accepted, &got));
-            }
-            Ok(differences)
-        };
-        let differences = play().unwrap_or_else(|error| format!("{error}\n"));
+        for (choice, delta) in deltas {
+            players.entry(choice).or_insert_with(|| Player::new(request.clone())).push(delta);
+        }
+        let mut differences = String::new();
+        for (choice, player) in players {
+            let (got, faults) = player.finish(reason);
+            let accepted = expected.get(&choice).map_or(&[][..], Vec::as_slice);
+            differences.extend(faults.into_iter().map(|fault| fault + "\n"));
+            differences.extend(difference(accepted, &got));
+        }
         if !differences.is_empty() {
             self.failures.add(chunking + &self.size, differences);
         }

@@ -16,7 +16,7 @@ pub enum Chunking {
     AsGiven,
     /// Not at all.
     Whole,
-    /// Behind each character (of bytes: each byte).
+    /// After each character (of bytes: each byte).
     Chars,
     /// At random, but never inside a character (of bytes: anywhere).
     Random(u64),

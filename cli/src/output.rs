@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use bytes::BytesMut;
-use kimi_xtml::{Chat, Choice, Code, Event, Frames, IdPolicy, Parser, Report, Sink, Span};
+use kimi_xtml::{Chat, Choice, Code, Delta, Event, Frames, IdPolicy, Parser, Report, Sink, Span};
 use serde::Serialize;
 
 /// A format.
@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Writes what ends the streams of a request, behind all of them.
+    /// Writes what ends the streams of a request, after all of them.
     ///
     /// # Errors
     /// What `out` gives.
@@ -88,7 +88,9 @@ impl Output {
                 lines.clear();
             }
             Form::Chat(chat) => {
-                chat.deltas().try_for_each(|delta| line(out, &delta))?;
+                for delta in chat.deltas().filter(|delta| !matches!(delta, Delta::CallEnd { .. })) {
+                    line(out, &delta)?;
+                }
                 chat.clear();
             }
             Form::Sse(chat, choice, frames) => {
@@ -116,7 +118,7 @@ impl Output {
                 line(out, &EventLine { event: Line::Finish { finish_reason: reason }, span: [end, end], tokens: None })
             }
             Form::Chat(_) => Ok(()),
-            Form::Sse(_, choice, mut bytes) => {
+            Form::Sse(_, mut choice, mut bytes) => {
                 choice.end(reason, None, &mut bytes);
                 out.write_all(&bytes)
             }
@@ -270,6 +272,8 @@ impl<'a> From<Event<'a>> for Line<'a> {
             Event::Markup(text) => Line::Markup { text },
             Event::Dropped(text) => Line::Dropped { text },
             Event::Diagnostic(code) => Line::Diagnostic { code: code.as_str() },
+            // This program is built with the library: one that has more has a line for it.
+            other => unreachable!("no line for {other:?}"),
         }
     }
 }

@@ -7,9 +7,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
-use kimi_xtml::{
-    Chat, Choice, Counts, Event, Frames, IdPolicy, Kind, Marker, Message, Parser, Request, Sink, Span, StateError,
-};
+use kimi_xtml::{Chat, Choice, Counts, Event, Frames, IdPolicy, Kind, Marker, Message, Parser, Request, Sink, Span};
 use serde::Deserialize;
 
 /// A part of a stream.
@@ -27,15 +25,12 @@ pub enum Delta<'a> {
 
 impl<'a> Delta<'a> {
     /// Pushes the delta into a parser.
-    ///
-    /// # Errors
-    /// What the parser's inputs give.
-    pub fn push(self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn push(self, parser: &mut Parser, sink: &mut impl Sink) {
         match self {
             Delta::Text(text) => parser.push(text, sink),
             Delta::Bytes(bytes) => parser.push_bytes(bytes, sink),
             Delta::Ids(text, ids) => parser.push_with_ids(text, ids, sink),
-            Delta::Token(id, text) => parser.push_token(id, text, sink),
+            Delta::Token(id, text) => parser.push_token(text, id, sink),
         }
     }
 
@@ -123,26 +118,19 @@ impl Player {
     }
 
     /// Plays a delta.
-    ///
-    /// # Errors
-    /// What the parser's inputs give.
-    pub fn push(&mut self, delta: Delta<'_>) -> Result<(), StateError> {
+    pub fn push(&mut self, delta: Delta<'_>) {
         self.watch.compares &= !matches!(delta, Delta::Bytes(_));
         self.watch.input.extend_from_slice(delta.input());
         self.watch.tokens += if let Delta::Text(_) | Delta::Bytes(_) = delta { 0 } else { delta.tokens() as u64 };
-        delta.push(&mut self.parser, &mut self.watch)?;
+        delta.push(&mut self.parser, &mut self.watch);
         self.choice.write(&mut self.watch.chat, &mut self.frames);
         self.heard.hear(&self.frames);
         self.frames.clear();
-        Ok(())
     }
 
     /// Ends the stream. Gives what came of it, and each rule that was broken.
-    ///
-    /// # Errors
-    /// What the parser's finish gives.
-    pub fn finish(mut self, reason: &str) -> Result<(Outcome, Vec<String>), StateError> {
-        let reason = self.parser.finish(reason, &mut self.watch)?;
+    pub fn finish(mut self, reason: &str) -> (Outcome, Vec<String>) {
+        let reason = self.parser.finish(reason, &mut self.watch);
         self.choice.write(&mut self.watch.chat, &mut self.frames);
         self.choice.end(reason, None, &mut self.frames);
         self.heard.hear(&self.frames);
@@ -152,7 +140,7 @@ impl Player {
         let message = self.watch.chat.into_message().unwrap_or_default();
         let outcome = Outcome::new(message, reason);
         faults.extend(self.heard.faults(&outcome));
-        Ok((outcome, faults))
+        (outcome, faults)
     }
 }
 
@@ -212,6 +200,8 @@ impl Watch {
             Kind::Markup => &mut self.counts.markup,
             Kind::Withheld => &mut self.counts.withheld,
             Kind::Dropped => &mut self.counts.dropped,
+            // What is of no known kind shows as a difference of the sums.
+            _ => return,
         } += bytes;
     }
 
@@ -313,7 +303,7 @@ impl Heard {
         for call in choice.delta.tool_calls {
             let calls = &mut self.message.tool_calls;
             if let (Some(id), Some(name)) = (call.id, call.function.name) {
-                calls.push(kimi_xtml::ToolCall { id, name, ..Default::default() });
+                calls.push(kimi_xtml::ToolCall::new(name, "").with_id(id));
             }
             match calls.get_mut(call.index) {
                 Some(known) => known.arguments += &call.function.arguments,

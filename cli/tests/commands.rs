@@ -110,8 +110,8 @@ fn parse_prints_chat_deltas() {
         {"content":"One 🌊."}
         {"tool_calls":[{"index":0,"id":"tide_0","type":"function","function":{"name":"tide","arguments":""}}]}
         {"tool_calls":[{"index":0,"function":{"arguments":"{\"bay\":\"\\\"F\\\""}}]}
-        {"tool_calls":[{"index":0,"function":{"arguments":"\",\"at\":"}}]}
-        {"tool_calls":[{"index":0,"function":{"arguments":"1e2}"}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"\",\"at\":1e2"}}]}
+        {"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}
     "#]]
     .assert_eq(&parsed("--tool tide --format chat --chunk 99", STREAM.as_bytes()));
 }

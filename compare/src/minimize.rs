@@ -4,7 +4,7 @@
 //! what the twin of this project's parser makes of it; one that deviates from the format where the whole one did not is
 //! not taken, so that the smallest stream is still a stream that a model could generate.
 
-use kimi_xtml::{Code, Event, Parser, Span};
+use kimi_xtml::{Code, Event, Parser, sink_fn};
 
 use crate::classify::{Class, classify};
 use crate::heard::Heard;
@@ -116,7 +116,7 @@ fn read(stream: &Stream) -> Option<(Outcome, Vec<Code>)> {
     let mut heard = Heard::default();
     let mut completes = Vec::new();
     let mut codes = Vec::new();
-    let mut sink = |event: Event<'_>, _: Span| match event {
+    let mut sink = sink_fn(|event, _| match event {
         Event::Diagnostic(code) => codes.push(code),
         Event::Reasoning(text) => heard.say(0, crate::heard::Kind::Reasoning, 0, text),
         Event::Content(text) => heard.say(0, crate::heard::Kind::Content, 0, text),
@@ -129,10 +129,10 @@ fn read(stream: &Stream) -> Option<(Outcome, Vec<Code>)> {
                 completes.push(complete);
             }
         }
-    };
+    });
     let mut parser = Parser::new(stream.request.clone());
-    parser.push(&stream.text(), &mut sink).ok()?;
-    parser.finish(&stream.reason, &mut sink).ok()?;
+    parser.push(&stream.text(), &mut sink);
+    parser.finish(&stream.reason, &mut sink);
     let mut outcome = heard.outcome();
     for (call, complete) in outcome.calls.iter_mut().zip(completes) {
         call.complete = complete;

@@ -232,27 +232,22 @@ fn of_ours(stream: &Stream, with_twin: bool) -> Vec<Difference> {
     }
     let mut differences = Vec::new();
     let mut player = Player::new(stream.request.clone());
-    let pushed: Result<(), _> = stream.chunks.iter().try_for_each(|chunk| player.push(Delta::Text(chunk)));
-    match pushed.and_then(|()| player.finish(&stream.reason)) {
-        Ok((outcome, faults)) => {
-            differences.extend(faults.into_iter().map(|fault| broken("broken-rule", fault)));
-            let wholes = |said: &Outcome| {
-                said.calls.len() == outcome.tool_calls.len()
-                    && said.calls.iter().zip(&outcome.tool_calls).all(|(said, got)| said.complete == got.complete)
-            };
-            if !stream.accepted.iter().any(wholes) {
-                differences
-                    .push(broken("completeness", "a call is told to be whole that is not, or the other way".into()));
-            }
-        }
-        Err(error) => differences.push(broken("broken-rule", error.to_string())),
+    stream.chunks.iter().for_each(|chunk| player.push(Delta::Text(chunk)));
+    let (outcome, faults) = player.finish(&stream.reason);
+    differences.extend(faults.into_iter().map(|fault| broken("broken-rule", fault)));
+    let wholes = |said: &Outcome| {
+        said.calls.len() == outcome.tool_calls.len()
+            && said.calls.iter().zip(&outcome.tool_calls).all(|(said, got)| said.complete == got.complete)
+    };
+    if !stream.accepted.iter().any(wholes) {
+        differences.push(broken("completeness", "a call is told to be whole that is not, or the other way".into()));
     }
     if with_twin {
         let mut events: Vec<(OwnedEvent, Span)> = Vec::new();
         let mut parser = Parser::new(stream.request.clone());
-        let pushed = stream.chunks.iter().try_for_each(|chunk| parser.push(chunk, &mut events));
-        let finished = pushed.and_then(|()| parser.finish(&stream.reason, &mut events).map(|_| ()));
-        if finished.is_err() || coalesce(events) != twin::parse_text(&stream.text(), &stream.request) {
+        stream.chunks.iter().for_each(|chunk| parser.push(chunk, &mut events));
+        parser.finish(&stream.reason, &mut events);
+        if coalesce(events) != twin::parse_text(&stream.text(), &stream.request) {
             differences.push(broken("twin", "the twin reads the stream otherwise".into()));
         }
     }

@@ -179,7 +179,7 @@ impl Run<'_> {
         }
         self.tables.push(table);
 
-        let about = "the same replies, cut by a limit behind the answer: before or within the closing tags";
+        let about = "the same replies, cut by a limit after the answer: before or within the closing tags";
         self.tell("GSM8K, cut", turns.len());
         let mut table = Table::new("GSM8K, cut", about, false, self.running.len());
         for (opened, name) in OPENED {
@@ -311,9 +311,9 @@ impl Run<'_> {
 /// Where a limit cuts.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// Behind the text: before the closing tags of the message, or within them, by the item.
+    /// After the text: before the closing tags of the message, or within them, by the item.
     Tail,
-    /// Behind this share of the tokens.
+    /// After this share of the tokens.
     Share(usize),
 }
 
@@ -343,15 +343,8 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Case>> {
 fn turn(case: &Case) -> Option<Turn> {
     let expected = case.expected.as_ref()?;
     let is_written = case.id.starts_with('M') || case.id.starts_with('C');
-    let calls: Vec<ToolCall> = expected
-        .tool_calls
-        .iter()
-        .map(|call| ToolCall {
-            name: call.name.clone(),
-            arguments: respelled(&call.arguments_json),
-            ..ToolCall::default()
-        })
-        .collect();
+    let calls: Vec<ToolCall> =
+        expected.tool_calls.iter().map(|call| ToolCall::new(&call.name, respelled(&call.arguments_json))).collect();
     let texts = || [&expected.reasoning, &expected.content].into_iter().chain(calls.iter().map(|call| &call.arguments));
     let rendered =
         |arguments: &String| serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(arguments).is_ok();
@@ -365,11 +358,7 @@ fn turn(case: &Case) -> Option<Turn> {
     Some(Turn {
         id: case.id.clone(),
         kind: case.kind.clone(),
-        message: Message {
-            reasoning: expected.reasoning.clone(),
-            content: expected.content.clone(),
-            tool_calls: calls,
-        },
+        message: Message::of(&expected.reasoning, &expected.content, calls),
         tools: if case.context.tools.is_empty() { vec!["calculator".into()] } else { case.context.tools.clone() },
         ..Turn::default()
     })

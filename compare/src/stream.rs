@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use kimi_xtml::{Channel, Event, Marker, Parser, Request, Span};
+use kimi_xtml::{Channel, Event, Marker, Parser, Request, Span, sink_fn};
 use kimi_xtml_cli::cases::{Case, Expected};
 use serde::{Deserialize, Serialize};
 
@@ -119,7 +119,7 @@ fn outcome(expected: &Expected) -> Outcome {
 /// Where a call stands in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpan {
-    /// From its opener to behind its close.
+    /// From its opener to after its close.
     pub(crate) bytes: Range<usize>,
     /// Where its first argument's header ends, if it has one.
     pub(crate) first_value: Option<usize>,
@@ -146,20 +146,19 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn of(stream: &Stream) -> Layout {
         let mut layout = Layout::default();
-        let mut sink = |event: Event<'_>, span: Span| layout.event(event, span);
+        let mut sink = sink_fn(|event, span| layout.event(event, span));
         let mut parser = Parser::new(stream.request.clone());
-        // A new parser is not finished: none of these can fail.
         match &stream.ids {
             Some(ids) => {
                 for (chunk, ids) in stream.chunks.iter().zip(ids) {
-                    let _ = parser.push_with_ids(chunk, ids, &mut sink);
+                    parser.push_with_ids(chunk, ids, &mut sink);
                 }
             }
             None => {
-                let _ = parser.push(&stream.text(), &mut sink);
+                parser.push(&stream.text(), &mut sink);
             }
         }
-        let _ = parser.finish(&stream.reason, &mut sink);
+        parser.finish(&stream.reason, &mut sink);
         layout
     }
 

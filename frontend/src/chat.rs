@@ -13,15 +13,14 @@ use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use kimi_xtml::{Choice, Delta, Extras, Frames, IdPolicy, Usage};
-use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio_stream::{StreamExt, StreamMap};
 
 use crate::admit::Asked;
-use crate::engine::{EngineError, Logprob, Steps};
+use crate::engine::{EngineError, Steps};
 use crate::error::{ApiError, json_response};
 use crate::request::{StreamOptions, chat};
-use crate::turn::{Made, Turn};
+use crate::turn::Turn;
 use crate::{App, ids, now};
 
 /// Answers a request.
@@ -149,12 +148,13 @@ impl Writer {
         }
         for (delta, made) in turn.deltas() {
             let ids = if self.options.include_internal_content { made.ids() } else { None };
-            let logprobs = if self.logprobs { content_logprobs(delta, made) } else { None };
-            choice.delta(delta, Extras { token_ids: ids.as_deref(), logprobs: logprobs.as_deref() }, out);
+            let logprobs = if self.logprobs { made.known() } else { Vec::new() };
+            let extras = Extras::new().with_logprobs(&logprobs);
+            choice.delta(delta, ids.as_ref().map_or(extras, |ids| extras.with_token_ids(ids)), out);
         }
         turn.clear();
         if let Some(reason) = turn.end()
-            && let Some(choice) = self.choice.take()
+            && let Some(mut choice) = self.choice.take()
         {
             choice.end(reason, Some(&turn.usage()), out);
         }
@@ -177,7 +177,7 @@ async fn whole(
         turn.take(step?);
         if logprobs {
             let content = turn.deltas().filter(|(delta, _)| matches!(delta, Delta::Content(_)));
-            listed[index].extend(content.flat_map(|(_, made)| made.logprobs().map(logprob)));
+            listed[index].extend(content.flat_map(|(_, made)| made.logprobs().map(|known| json!(known))));
         }
         turn.clear();
         if turn.end().is_some() {
@@ -205,12 +205,9 @@ async fn whole(
 
 /// The usage of the request: its prompt once, and what all choices cost.
 pub(crate) fn total(turns: &[Turn]) -> Usage {
-    turns.iter().map(Turn::usage).fold(Usage::default(), |sum, one| Usage {
-        prompt_tokens: one.prompt_tokens,
-        cached_tokens: one.cached_tokens,
-        completion_tokens: sum.completion_tokens + one.completion_tokens,
-        reasoning_tokens: sum.reasoning_tokens + one.reasoning_tokens,
-    })
+    let prompt = turns.first().map(Turn::usage).unwrap_or_default();
+    let sum: Usage = turns.iter().map(Turn::usage).sum();
+    sum.with_prompt_tokens(prompt.prompt_tokens).with_cached_tokens(prompt.cached_tokens)
 }
 
 /// The headers that tell what the prompt cost.
@@ -224,24 +221,4 @@ pub(crate) fn usage_headers(usage: &Usage) -> [(HeaderName, String); 2] {
 /// The header that names the members that said nothing.
 pub(crate) fn ignored_header(ignored: Option<String>) -> Option<[(HeaderName, String); 1]> {
     ignored.map(|names| [(HeaderName::from_static("x-ignored-members"), names)])
-}
-
-/// The `logprobs` of a frame: those of the tokens of just its content.
-fn content_logprobs(delta: Delta<'_>, made: Made<'_>) -> Option<Box<RawValue>> {
-    let content: Vec<_> =
-        matches!(delta, Delta::Content(_)).then(|| made.logprobs().map(logprob)).into_iter().flatten().collect();
-    if content.is_empty() { None } else { to_raw_value(&json!({"content": content})).ok() }
-}
-
-fn logprob(one: &Logprob) -> Value {
-    let entry =
-        |(bytes, logprob): &(Vec<u8>, f64)| json!({"token": spelled(bytes), "logprob": logprob, "bytes": bytes});
-    let top: Vec<_> = one.top.iter().map(entry).collect();
-    json!({"token": spelled(&one.bytes), "logprob": one.logprob, "bytes": one.bytes, "top_logprobs": top})
-}
-
-/// A token as text. One that is a part of a character is written in escapes, as `bytes:\xf0\x9f`.
-fn spelled(bytes: &[u8]) -> String {
-    let escaped = || bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
-    str::from_utf8(bytes).map_or_else(|_| format!("bytes:{}", escaped()), str::to_owned)
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use kimi_xtml::{Channel, ToolChoice};
+use kimi_xtml::{Channel, Logprob, ToolChoice};
 use serde_json::value::RawValue;
 
 use prompt::{Prompt, Takes};
@@ -132,17 +132,6 @@ pub enum Chunk {
     Text(String),
     /// The same, cut anywhere.
     Bytes(Vec<u8>),
-}
-
-/// The log-probability of a token.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Logprob {
-    /// The token's bytes.
-    pub bytes: Vec<u8>,
-    /// Its log-probability.
-    pub logprob: f64,
-    /// Alternatives with theirs, the likeliest first.
-    pub top: Vec<(Vec<u8>, f64)>,
 }
 
 /// Why an engine gives nothing, or nothing more.

@@ -1,6 +1,6 @@
 //! `/v1/messages`: Anthropic's Messages API.
 //!
-//! In: a request. Out: one message, or its events, through the crate's `Messages`. Held: what [`one`] holds.
+//! In: a request. Out: one message, or its events, through the crate's `AnthropicMessages`. Held: what [`one`] holds.
 //! Thinking is off unless the request asks for it, as clients of this API expect.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
-use kimi_xtml::{Delta, IdPolicy, Message as Said, Messages};
+use kimi_xtml::{AnthropicMessages, Delta, IdPolicy, Message as Said};
 use serde_json::json;
 
 use crate::chat::{ignored_header, usage_headers};
@@ -30,7 +30,7 @@ pub async fn messages(State(app): State<Arc<App>>, request: Request) -> Result<R
     let (stream, ignored) = (asked.stream, ignored_header(asked.ignored.clone()));
     let call_ids = IdPolicy::with(|_, _| format!("toolu_{}", ids::object_id()));
     let (turn, steps) = one::begin(&app, asked, call_ids).await?;
-    let events = Messages::new(&format!("msg_{}", ids::object_id()), app.models.name());
+    let events = AnthropicMessages::new(&format!("msg_{}", ids::object_id()), app.models.name());
     if stream {
         return Ok((ignored, one::stream(turn, steps, events)).into_response());
     }
@@ -52,20 +52,20 @@ pub async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Resu
     Ok(json_response(StatusCode::OK, &json!({"input_tokens": asked.job.prompt.tokens})))
 }
 
-impl Events for Messages {
+impl Events for AnthropicMessages {
     fn start(&mut self, turn: &Turn, out: &mut BytesMut) {
-        Messages::start(self, &turn.usage(), out);
+        AnthropicMessages::start(self, &turn.usage(), out);
     }
 
     fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
-        Messages::delta(self, delta, out);
+        AnthropicMessages::delta(self, delta, out);
     }
 
-    fn end(self, turn: &Turn, reason: &str, out: &mut BytesMut) {
-        Messages::end(self, reason, turn.stopped_by(), &turn.usage(), out);
+    fn end(&mut self, turn: &Turn, reason: &str, out: &mut BytesMut) {
+        AnthropicMessages::end(self, reason, turn.stopped_by(), &turn.usage(), out);
     }
 
-    fn fail(self, _: &Turn, error: EngineError, out: &mut BytesMut) {
+    fn fail(&mut self, _: &Turn, error: EngineError, out: &mut BytesMut) {
         let data = ApiError::from(error).anthropic();
         out.extend_from_slice(format!("event: error\ndata: {data}\n\n").as_bytes());
     }

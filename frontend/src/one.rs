@@ -26,9 +26,9 @@ pub trait Events: Send + 'static {
     /// A delta.
     fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut);
     /// The turn has ended, for this reason.
-    fn end(self, turn: &Turn, reason: &str, out: &mut BytesMut);
+    fn end(&mut self, turn: &Turn, reason: &str, out: &mut BytesMut);
     /// The engine broke the turn off.
-    fn fail(self, turn: &Turn, error: EngineError, out: &mut BytesMut);
+    fn fail(&mut self, turn: &Turn, error: EngineError, out: &mut BytesMut);
 }
 
 /// Starts the choice.

@@ -48,11 +48,11 @@ impl Events for Responses {
         Responses::delta(self, delta, out);
     }
 
-    fn end(self, turn: &Turn, reason: &str, out: &mut BytesMut) {
+    fn end(&mut self, turn: &Turn, reason: &str, out: &mut BytesMut) {
         Responses::end(self, reason, &turn.usage(), out);
     }
 
-    fn fail(self, turn: &Turn, error: EngineError, out: &mut BytesMut) {
-        Responses::fail(self, "server_error", &error.to_string(), &turn.usage(), out);
+    fn fail(&mut self, turn: &Turn, error: EngineError, out: &mut BytesMut) {
+        Responses::failed(self, "server_error", &error.to_string(), &turn.usage(), out);
     }
 }

@@ -1,6 +1,6 @@
 //! Stop strings, which end the answer and nothing else.
 //!
-//! In: events. Out: the same events into a [`Chat`], content only up to the first stop string, nothing behind it. Held:
+//! In: events. Out: the same events into a [`Chat`], content only up to the first stop string, nothing after it. Held:
 //! content that may be the beginning of a stop string, event by event, so that spans stay those of the events.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ pub struct Stop {
     /// Where events go.
     pub chat: Chat,
     stops: Vec<String>,
-    /// The texts of `held`, one behind the other.
+    /// The texts of `held`, one after the other.
     text: String,
     held: VecDeque<(usize, Span)>,
     hit: Option<(usize, Span)>,
@@ -68,7 +68,9 @@ impl Stop {
     /// Gives out the events that end at or before this byte of the held text. Gives how many bytes went out.
     fn release(&mut self, until: usize) -> usize {
         let mut released = 0;
-        while let Some((len, span)) = self.held.pop_front_if(|(len, _)| released + *len <= until) {
+        while self.held.front().is_some_and(|(len, _)| released + len <= until)
+            && let Some((len, span)) = self.held.pop_front()
+        {
             self.chat.event(Event::Content(&self.text[released..released + len]), span);
             released += len;
         }

@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use kimi_xtml::{Chat, Delta, IdPolicy, Message, Parser, Span, StateError, Usage};
+use kimi_xtml::{Chat, Delta, IdPolicy, Logprob, Message, Parser, Span, Usage};
 
 use crate::admit::Spec;
-use crate::engine::{Chunk, Generation, Logprob, Step, Steps};
+use crate::engine::{Chunk, Generation, Step, Steps};
 use crate::stop::Stop;
 
 /// A choice that is being generated.
@@ -30,11 +30,7 @@ impl Turn {
             parser: Parser::new(spec.request(generation.opened)),
             sink: Stop::new(Chat::new(ids), spec.stops.clone()),
             tokens: keep_tokens.then(Tokens::default),
-            usage: Usage {
-                prompt_tokens: generation.prompt_tokens,
-                cached_tokens: generation.cached_tokens,
-                ..Usage::default()
-            },
+            usage: Usage::new(generation.prompt_tokens, 0).with_cached_tokens(generation.cached_tokens),
             end: None,
         };
         (turn, generation.steps)
@@ -51,10 +47,9 @@ impl Turn {
     pub fn take(&mut self, step: Step) {
         for chunk in step.chunks {
             if self.end.is_some() {
-                return; // behind a stop string
+                return; // after a stop string
             }
-            // Only input after the end is refused, and there is none.
-            let _: Result<(), StateError> = self.push(chunk);
+            self.push(chunk);
         }
         if let Some(reason) = step.end {
             self.finish(&reason);
@@ -66,7 +61,7 @@ impl Turn {
         if self.end.is_some() {
             return;
         }
-        let reason = self.parser.finish(reason, &mut self.sink).unwrap_or(reason);
+        let reason = self.parser.finish(reason, &mut self.sink);
         self.sink.flush();
         self.end = Some(match (reason, self.sink.hit()) {
             (_, Some(_)) | ("stop", _) => "stop",
@@ -100,7 +95,7 @@ impl Turn {
             // Without ids there are no tokens to count: the share of the text stands for the share of the deltas.
             None => (self.usage.completion_tokens * report.bytes.reasoning).div_ceil(report.bytes.input.max(1)),
         };
-        Usage { reasoning_tokens, ..self.usage }
+        self.usage.with_reasoning_tokens(reasoning_tokens)
     }
 
     /// What came of the last step, each delta with the tokens that made it.
@@ -124,7 +119,7 @@ impl Turn {
         self.sink.chat.into_message()
     }
 
-    fn push(&mut self, chunk: Chunk) -> Result<(), StateError> {
+    fn push(&mut self, chunk: Chunk) {
         match chunk {
             Chunk::Tokens { text, ids, logprobs } => {
                 self.usage.completion_tokens += ids.len() as u64;
@@ -132,15 +127,15 @@ impl Turn {
                     let logprobs = logprobs.into_iter().map(Some).chain(std::iter::repeat(None));
                     tokens.kept.extend(ids.iter().copied().zip(logprobs));
                 }
-                self.parser.push_with_ids(&text, &ids, &mut self.sink)?;
+                self.parser.push_with_ids(&text, &ids, &mut self.sink);
             }
             Chunk::Text(text) => {
                 self.usage.completion_tokens += 1;
-                self.parser.push(&text, &mut self.sink)?;
+                self.parser.push(&text, &mut self.sink);
             }
             Chunk::Bytes(bytes) => {
                 self.usage.completion_tokens += 1;
-                self.parser.push_bytes(&bytes, &mut self.sink)?;
+                self.parser.push_bytes(&bytes, &mut self.sink);
             }
         }
         if let Some((_, hit)) = self.sink.hit() {
@@ -149,7 +144,6 @@ impl Turn {
             }
             self.end = Some("stop");
         }
-        Ok(())
     }
 }
 
@@ -188,6 +182,11 @@ impl<'a> Made<'a> {
     }
 
     /// Their log-probabilities.
+    pub fn known(self) -> Vec<Option<Logprob>> {
+        self.logprobs().cloned().map(Some).collect()
+    }
+
+    /// The same, those that are known.
     pub fn logprobs(self) -> impl Iterator<Item = &'a Logprob> {
         let tokens = self.tokens.zip(self.span.tokens.as_ref());
         tokens.into_iter().flat_map(|(tokens, span)| tokens.get(span)).filter_map(|(_, logprob)| logprob.as_ref())

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kimi_xtml::{Channel, Chat, Marker, Message, Parser, Request};
 use kimi_xtml_cli::cases::{self, Case};
-use kimi_xtml_oracle::{CUT, REPEAT, TOLD, TOOLS};
+use kimi_xtml_oracle::{CUT, KINDS, REPEAT, TOLD, TOOLS, UNSPELLED};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -54,6 +54,9 @@ fn main() {
         // Repetitions are bytes that no source can have.
         write(name, of_text(name, seed.iter().map(|&byte| if byte == b'#' { REPEAT } else { byte }).collect()));
     }
+    for (name, flags, seed) in SECOND {
+        write(name, of_text_in(flags, 0, name, seed.to_vec()));
+    }
     for (name, size) in [("header", HEADER), ("header-too-long", HEADER + 1)] {
         write(name, of_text(name, header(size)));
     }
@@ -80,6 +83,27 @@ const LIMITS: [(&str, &[u8]); 5] = [
     ("value", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[1#\x20,2]<|close|>argument<|sep|><|close|>call<|sep|>"),
     ("value-too-long", b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"array\"<|sep|>[\"\xc3\xa9#\x50\"]<|close|>argument<|sep|><|close|>call<|sep|>"),
     ("eos", b"<|open|>response<|sep|>so [EOS]<|open|>[EOS]"),
+];
+
+/// Control tokens and elements where none is expected, values that are cut, characters that are cut: the flags, the stream.
+#[rustfmt::skip]
+const SECOND: [(&str, u8, &[u8]); 16] = [
+    ("think-in-response", 2, b"<|open|>think<|sep|>a<|close|>think<|sep|><|open|>response<|sep|>b"),
+    ("response-in-response", 2, b"a<|open|>response<|sep|>b<|close|>call<|sep|>c<|open|>message<|sep|>d"),
+    ("unknown-tags", 2, b"a<|open|>note x=\"1\"<|sep|>b<|close|>note<|sep|>c<|open|>think x=\"\"<|sep|>d<|open|>n<|close|>response<|sep|>"),
+    ("unknown-tags-in-call", TOOLS, b"<|open|>tools<|sep|><|open|>note<|sep|><|open|>call tool=\"f\"<|sep|><|close|>note<|sep|><|close|>call<|sep|><|open|>call tool=\"f\"<|sep|><|open|>note<|sep|><|close|>call<|sep|>"),
+    ("stray-markers", 1, b"a<|open|>b c<|sep|>d<|close|> e<|open|>"),
+    ("unreadable-header", 2, b"a<|open|>call x<|sep|>b<|open|>json =<|close|>response<|sep|>"),
+    ("bare-calls", TOOLS, b"<|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\"<|sep|>v<|close|>argument<|sep|><|close|>call<|sep|><|open|>call tool=\"f\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|open|>call tool=\"f\"<|sep|>x<|close|>call<|sep|> y"),
+    ("bare-call-in-response", 2 | TOOLS, b"a<|open|>call tool=\"f\"<|sep|><|close|>call<|sep|><|close|>message<|sep|><|end_of_msg|>"),
+    ("withheld-elements", 1, b"a<|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\"<|sep|>v<|close|>argument<|sep|><|close|>call<|sep|> b<|open|>json<|sep|>{}<|close|>json<|sep|>c<|open|>argument<|sep|>d<|open|>response<|sep|>e"),
+    ("whole-then-noise", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"number\"<|sep|>1<|close|>argument<|sep|> x <|open|>argument key=\"l\" type=\"object\"<|sep|>{}<|close|>argument<|sep|> , <|close|>call<|sep|>"),
+    ("lost-opener", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\"<|sep|>v<|close|>argument<|sep|><|close|>argument<|sep|>w<|close|>argument<|sep|><|close|>call<|sep|>"),
+    ("value-then-channel", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\"<|sep|>v<|close|>argument<|sep|><|close|>response<|sep|><|close|>message<|sep|><|end_of_msg|>"),
+    ("cut-number", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"number\"<|sep|>1,\"admin\":true}"),
+    ("cut-object", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"object\"<|sep|>{\"k\":1}}<|close|>call<|sep|><|close|>tools<|sep|>"),
+    ("cut-character", TOOLS, b"<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument key=\"k\" type=\"null\"<|sep|>nu\xf0\x9f"),
+    ("cut-character-after-tag", 1, b"a<|close|>think\xe4\xb8"),
 ];
 
 /// A small file for each reader of `record`.
@@ -135,10 +159,36 @@ fn filled(byte: u8, count: usize) -> Vec<u8> {
 
 /// A text with tools, its markers spelled or told.
 fn of_text(name: &str, text: Vec<u8>) -> Vec<Seed> {
+    of_text_in(TOOLS, u8::from(name.starts_with("value")), name, text)
+}
+
+fn of_text_in(flags: u8, limit: u8, name: &str, text: Vec<u8>) -> Vec<Seed> {
     let told = TOLD.iter().fold(text.clone(), |text, &(byte, marker)| replaced(&text, marker, byte));
-    let head = [TOOLS, u8::from(name.starts_with("value")), 7];
-    let seeds = [("chunks", &text), ("chat", &text), ("bytes", &text), ("pieces", &told)];
+    let head = [flags, limit, 7];
+    let ends: Vec<usize> = (0..told.len()).step_by(told.len() / 5 + name.len()).collect();
+    let mixed = mixed(ends.windows(2).map(|ends| &told[ends[0]..ends[1]]).chain(ends.last().map(|&end| &told[end..])));
+    let seeds = [("chunks", &text), ("chat", &text), ("bytes", &text), ("pieces", &told), ("mixed", &mixed)];
     seeds.map(|(oracle, seed)| (oracle, [&head[..], seed].concat())).to_vec()
+}
+
+/// Parts with control tokens as bytes, each by another kind of input; then an end that never gets its text.
+fn mixed<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut seed = Vec::new();
+    for (part, &kind) in parts.zip(KINDS.iter().cycle()) {
+        if kind == KINDS[0] || kind == KINDS[1] {
+            let spelled = part.iter().flat_map(|&byte| match TOLD.iter().find(|told| told.0 == byte) {
+                Some((_, marker)) => marker.spelling().as_bytes().to_vec(),
+                None => vec![byte],
+            });
+            seed.extend(spelled);
+        } else {
+            seed.extend(part);
+        }
+        seed.push(kind);
+    }
+    let (end, _) = TOLD[3];
+    seed.extend([UNSPELLED, end, KINDS[3], b'x']);
+    seed
 }
 
 fn of_case(case: &Case) -> Vec<Seed> {
@@ -147,7 +197,7 @@ fn of_case(case: &Case) -> Vec<Seed> {
         None => 0,
         Some(Channel::Think) => 1,
         Some(Channel::Response) => 2,
-        Some(Channel::Tools) => 3,
+        Some(_) => 3,
     };
     let flags = if request.engages_tools() { opened | TOOLS } else { opened };
     let head = [flags, 0, case.id.len() as u8];
@@ -166,7 +216,12 @@ fn of_case(case: &Case) -> Vec<Seed> {
             let byte = TOLD.iter().find(|told| Some(told.1) == marker).map(|told| vec![told.0]);
             byte.unwrap_or_else(|| chunk.as_bytes().to_vec())
         };
-        seeds.push(("pieces", [&head[..], &chunks.iter().zip(ids).flat_map(told).collect::<Vec<_>>()].concat()));
+        let told: Vec<Vec<u8>> = chunks.iter().zip(ids).map(told).collect();
+        let mixed = mixed(
+            told.chunks(told.len() / 6 + 1).map(|part| part.concat()).collect::<Vec<_>>().iter().map(Vec::as_slice),
+        );
+        seeds.push(("pieces", [&head[..], &told.concat()].concat()));
+        seeds.push(("mixed", [&head[..], &mixed].concat()));
     }
     let message = message(&text, request);
     for call in &message.tool_calls {
@@ -180,8 +235,8 @@ fn of_case(case: &Case) -> Vec<Seed> {
 fn message(text: &str, request: Request) -> Message {
     let mut parser = Parser::new(request);
     let mut chat = Chat::default();
-    parser.push(text, &mut chat).unwrap();
-    parser.finish("stop", &mut chat).unwrap();
+    parser.push(text, &mut chat);
+    parser.finish("stop", &mut chat);
     chat.into_message().unwrap()
 }
 

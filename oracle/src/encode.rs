@@ -29,13 +29,19 @@ pub fn encode(data: &[u8]) {
             comes_back(message, conversation.thinking, &prompt.pieces[pieces.clone()]);
         }
     }
-    // A character that no text has: keys that were apart stay apart.
-    let unmarked = body.replace("<|", "<\u{10fffe}");
-    let unmarked = Conversation::from_json(&unmarked).expect("the same members");
-    let unmarked = prompt_of(&unmarked).expect("the same request");
+    // Escapes may spell one key in two ways, of which one would be replaced.
+    if !body.contains("\\u00") {
+        is_without_markers(&body.replace("<|", "<\u{10fffe}"), &prompt);
+    }
+}
+
+/// The same request with a character in its texts that no text has makes the same pieces.
+fn is_without_markers(body: &str, prompt: &Prompt<'_>) {
+    let conversation = Conversation::from_json(body).expect("the same members");
+    let without = prompt_of(&conversation).expect("the same request");
     let kinds = |prompt: &Prompt<'_>| prompt.pieces.iter().map(kind).collect::<Vec<_>>();
-    assert_eq!(kinds(&prompt), kinds(&unmarked), "a text became a control piece");
-    assert_eq!(prompt.labels, unmarked.labels);
+    assert_eq!(kinds(prompt), kinds(&without), "a text became a control piece");
+    assert_eq!(prompt.labels, without.labels);
 }
 
 /// What a piece is, apart from its text.
@@ -116,6 +122,10 @@ fn says_the_tools(conversation: &Conversation<'_>, prompt: &Prompt<'_>) {
     if let (Ok(given), Ok(said)) = (serde_json::from_str(tools.as_str()), serde_json::from_str(printed)) {
         assert!(same(&given, &said), "{given} {said}");
     }
+    // A key with half a surrogate pair is sorted by that half, and printed with U+FFFD, which is sorted elsewhere.
+    if printed.contains('\u{fffd}') {
+        return;
+    }
     let mut again = Conversation::new([]);
     again.tools = Some(Json::new(printed).expect("JSON"));
     let again = prompt_of(&again).expect("a prompt");
@@ -158,9 +168,8 @@ fn comes_back(message: &PromptMessage<'_>, thinking: bool, pieces: &[Piece<'_>])
             Piece::Marker(marker) => parser.push_marker(*marker, &mut chat),
             text => parser.push_text(text.spelling(), &mut chat),
         }
-        .expect("no end was pushed");
     }
-    parser.finish("stop", &mut chat).expect("it was not finished");
+    parser.finish("stop", &mut chat);
     let back = chat.into_message().expect("it is assembled");
     for (text, back, channel) in
         [(reasoning, back.reasoning, Channel::Think), (&content, back.content, Channel::Response)]

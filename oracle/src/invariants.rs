@@ -6,7 +6,9 @@
 
 use std::ops::Range;
 
-use kimi_xtml::{Channel, Code, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind};
+use kimi_xtml::{
+    Channel, Code, Event, Kind, Marker, OwnedEvent, Parser, Request, Span, Undeclared, ValueKind, sink_fn,
+};
 use serde_json::value::RawValue;
 
 use super::stream::{Push, Random, Run, Stream, TOKENS, Way, cut, show};
@@ -90,6 +92,7 @@ fn count(counts: &mut kimi_xtml::Counts, kind: Kind, amount: u64) {
         Kind::Markup => counts.markup += amount,
         Kind::Withheld => counts.withheld += amount,
         Kind::Dropped => counts.dropped += amount,
+        _ => panic!("a kind that is not known here: {kind:?}"),
     }
 }
 
@@ -202,12 +205,13 @@ pub fn no_leak(way: &Way<'_>, run: &Run) {
             }
             Event::CallEnd { .. } => raw.is_empty() || is_tag(&raw, Marker::Close, &["call"]),
             Event::Diagnostic(_) => raw.is_empty(),
+            _ => false,
         };
         assert!(is_right, "{} {} is not {}\n{}\n{}", way.name, cut(event), cut(&raw), cut(way), show(&run.events));
     }
 }
 
-/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and behind its name.
+/// A tag of one of these names, with its `<|sep|>` or without, and with what it may have before and after its name.
 fn is_tag(raw: &str, marker: Marker, names: &[&str]) -> bool {
     let Some(inside) = raw.strip_prefix(marker.spelling()) else { return false };
     let inside = inside.strip_suffix(Marker::Sep.spelling()).unwrap_or(inside).trim_matches([' ', '\t', '\r', '\n']);
@@ -251,10 +255,12 @@ impl Open {
                 Some(Channel::Think) => !request.separate_reasoning,
                 Some(Channel::Tools) => false,
                 None | Some(Channel::Response) => true,
+                Some(_) => false,
             },
             Event::Withheld(_) => self.channel != Some(Channel::Tools) && request.undeclared == Undeclared::Withhold,
             Event::Markup(_) => outside || in_tools && self.value.is_none(),
             Event::Dropped(_) | Event::Diagnostic(_) => true,
+            _ => false,
         }
     }
 }
@@ -314,7 +320,7 @@ fn place(parser: &Parser, open: &Open, told: bool, whole: bool) -> Place {
         (Some(Channel::Think | Channel::Response), _) => (CHANNELS, [TEXT, ENDS].concat()),
         (Some(Channel::Tools), Some(_)) => (CHANNELS, value),
         (Some(Channel::Tools), None) => (NAMES, value),
-        (None, _) => (NAMES, Vec::new()),
+        _ => (NAMES, Vec::new()),
     };
     let (openers, most) = if told || openers == NAMES { (NAMES, HEADER) } else { (openers, DATA) };
     Place { openers, unknown: told && open.value.is_none(), waiting, most }
@@ -389,14 +395,14 @@ pub fn prompt(stream: &Stream, way: &Way<'_>) {
     let mut value_start = 0;
     for push in &way.pushes {
         let mut end = 0;
-        let mut take = |event: Event<'_>, span: Span| {
+        let mut take = sink_fn(|event, span| {
             open.take(&event, &stream.request);
             end = span.bytes.end;
             if let Event::ArgumentStart { .. } = event {
                 value_start = end as usize;
             }
-        };
-        push.to(&mut parser, &mut take).unwrap();
+        });
+        push.to(&mut parser, &mut take);
         input.extend(push.input());
         pushed += push.input().len();
         told |= !matches!(push, Push::Text(_) | Push::Bytes(_));

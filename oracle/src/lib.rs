@@ -22,6 +22,7 @@ use serde_json::Value;
 use self::invariants::{
     completes, conserves, escaped, is_json, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
 };
+use self::mixed::{Mixed, Segment, Told};
 use self::stream::{Part, Random, Run, Stream, Way, run, show, tokenized};
 
 // ---- inputs ------------------------------------------------------------------------------------------------------
@@ -29,12 +30,22 @@ use self::stream::{Part, Random, Run, Stream, Way, run, show, tokenized};
 /// In an input this byte, which no text has, cuts, and ends a field.
 pub const CUT: u8 = 0xff;
 
-/// This one repeats the character before it, 64 times for each unit of the byte behind it.
+/// This one repeats the character before it, 64 times for each unit of the byte after it.
 pub const REPEAT: u8 = 0xfe;
 
 /// In the input of [`pieces`] these bytes are control tokens; one that is spelled is text.
 pub const TOLD: [(u8, Marker); 5] =
     [(0xf8, Marker::Open), (0xf9, Marker::Close), (0xfa, Marker::Sep), (0xfb, Marker::EndOfMsg), (0xfc, Marker::Eos)];
+
+/// In the input of [`mixed()`] these bytes end a segment, and say by which kind of input it comes: as text, as bytes, as pieces,
+/// with ids.
+pub const KINDS: [u8; 4] = [TEXT, BYTES, PIECES, IDS];
+const TEXT: u8 = 0xf5;
+const BYTES: u8 = 0xf6;
+const PIECES: u8 = 0xf7;
+const IDS: u8 = 0xc0;
+/// There the ids after this one never get their text.
+pub const UNSPELLED: u8 = 0xc1;
 
 /// What repetition makes of an input is no longer: beyond the limit of a header, so that it is reached.
 const LONGEST: usize = 20_000;
@@ -50,7 +61,7 @@ const STREAM_JSON: u8 = 64;
 
 const VALUE_LIMITS: [usize; 4] = [8 << 20, 4_096, 0, 3];
 
-/// The first two bytes as a request, the third as a seed, and what is behind them.
+/// The first two bytes as a request, the third as a seed, and what is after them.
 fn context(data: &[u8]) -> Option<(Request, u8, Cow<'_, [u8]>)> {
     let (&[flags, limit, seed], rest) = data.split_first_chunk()?;
     let is = |bit| flags & bit != 0;
@@ -144,21 +155,62 @@ pub fn chunks(data: &[u8]) {
     agree(&stream, &stream.by_text(&mut Random(seed.into())), seed, twin);
 }
 
-/// Text and control tokens that are told: as pieces, as tokens, as text whose ids lead it.
-pub fn pieces(data: &[u8]) {
-    let Some((request, seed, rest)) = context(data) else { return };
-    let told = |byte: &u8| TOLD.iter().find(|(told, _)| told == byte).map(|&(_, marker)| marker);
+/// The control token that a byte is where they are told.
+fn told(byte: u8) -> Option<Marker> {
+    TOLD.iter().find(|(told, _)| *told == byte).map(|&(_, marker)| marker)
+}
+
+/// Text, and control tokens that are told.
+fn parts(data: &[u8]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    for part in rest.split_inclusive(|byte| told(byte).is_some()) {
-        let marker = part.last().and_then(told);
+    for part in data.split_inclusive(|&byte| told(byte).is_some()) {
+        let marker = part.last().and_then(|&byte| told(byte));
         let text = &part[..part.len() - usize::from(marker.is_some())];
         parts.push((String::from_utf8_lossy(text).into_owned(), true));
         parts.extend(marker.map(|marker| (marker.spelling().to_owned(), false)));
     }
+    parts
+}
+
+/// Text and control tokens that are told: as pieces, as tokens, as text whose ids lead it; and with ids that do not fit it.
+pub fn pieces(data: &[u8]) {
+    let Some((request, seed, rest)) = context(data) else { return };
+    let parts = parts(&rest);
     let stream = tokenized(&parts, request.clone(), seed.into());
     let random = &mut Random(seed.into());
     agree(&stream, &stream.by_ids(random), seed, twin::parse_pieces(&stream::pieces(&parts), &request));
     holds(&request, &stream.mixed(random));
+    holds(&request, &stream.astray(random));
+}
+
+/// Inputs of every kind, one after another: what the twin gives.
+pub fn mixed(data: &[u8]) {
+    let Some((request, seed, rest)) = context(data) else { return };
+    let mut segments = Vec::new();
+    for segment in rest.split_inclusive(|byte| KINDS.contains(byte)) {
+        let (data, kind) = match segment {
+            [data @ .., kind] if KINDS.contains(kind) => (data, *kind),
+            data => (data, KINDS[0]),
+        };
+        segments.push(match kind {
+            TEXT => Segment::Text(String::from_utf8_lossy(data).into_owned()),
+            BYTES => Segment::Bytes(data.to_vec()),
+            PIECES => Segment::Pieces(Told::new(parts(data), seed.into())),
+            _ => {
+                // What comes after the first of these never gets its text; a thousand are waited for.
+                let (data, unspelled) = data.split_at(memchr::memchr(UNSPELLED, data).unwrap_or(data.len()));
+                let markers = unspelled.iter().filter_map(|&byte| told(byte)).take(1_000).collect();
+                Segment::Ids(Told::new(parts(data), seed.into()), markers)
+            }
+        });
+    }
+    let mixed = Mixed::new(request, segments);
+    let twin = twin::parse_pieces(&mixed.pieces(), &mixed.request);
+    for seed in [seed, !seed] {
+        let way = mixed.way(&mut Random(seed.into()));
+        let run = holds(&mixed.request, &way).without_tokens();
+        assert!(run.events == twin, "{mixed:?}\n{}\n{}", show(&run.events), show(&twin));
+    }
 }
 
 /// Bytes that need be no UTF-8, cut anywhere: what the twin gives.
@@ -187,7 +239,7 @@ struct Said {
 impl<'a> Arbitrary<'a> for Said {
     fn arbitrary(u: &mut Unstructured<'a>) -> arbitrary::Result<Self> {
         let opened = *u.choose(&OPENED)?;
-        let mut message = Message { reasoning: field(u)?, content: field(u)?, ..Message::default() };
+        let mut message = Message::of(field(u)?, field(u)?, Vec::new());
         while !u.is_empty() {
             let name = field(u)?;
             let mut arguments = String::new();
@@ -195,7 +247,7 @@ impl<'a> Arbitrary<'a> for Said {
                 0 => arguments = field(u)?,
                 _ => members(u, DEEPEST, &mut arguments)?,
             }
-            message.tool_calls.push(ToolCall { name, arguments, complete: true, ..ToolCall::default() });
+            message.tool_calls.push(ToolCall::new(name, arguments));
         }
         Ok(Said { opened, message })
     }
@@ -307,9 +359,8 @@ fn rendered_and_parsed(message: &Message, opened: Option<Channel>) -> Result<Mes
             Piece::Marker(marker) => parser.push_marker(marker, &mut chat),
             text => parser.push_text(text.spelling(), &mut chat),
         }
-        .unwrap();
     }
-    parser.finish("stop", &mut chat).unwrap();
+    parser.finish("stop", &mut chat);
     // What a message may bring about: names that are not declared, keys and openers that stand twice.
     let harmless = [Code::UndeclaredTool, Code::DuplicateKey, Code::RepeatedOpener];
     let noted = parser.report().diagnostics;
@@ -326,30 +377,35 @@ pub fn chat(data: &[u8]) {
     let mut choice = Frames::new("\"1\"", 7, "k3").choice(3);
     let mut out = BytesMut::new();
     for chunk in stream::chunks(&text, ends) {
-        parser.push(chunk, &mut chat).unwrap();
+        parser.push(chunk, &mut chat);
         choice.write(&mut chat, &mut out);
     }
-    let reason = parser.finish("stop", &mut chat).unwrap();
+    let reason = parser.finish("stop", &mut chat);
     choice.write(&mut chat, &mut out);
     choice.end(reason, Some(&Usage::default()), &mut out);
 
     let message = chat.into_message().unwrap();
-    let mut sum = sum(std::str::from_utf8(&out).unwrap(), reason);
+    let mut sum = sum(std::str::from_utf8(&out).unwrap(), reason, message.thinks());
     for (call, whole) in sum.tool_calls.iter_mut().zip(&message.tool_calls) {
         call.complete = whole.complete;
     }
-    assert_eq!(sum, message);
+    assert_eq!((sum.reasoning, sum.content, sum.tool_calls), fields(&message));
     comes_back(&message, None);
 }
 
+/// The message without the order of its parts, which frames do not have.
+fn fields(message: &Message) -> (String, String, Vec<ToolCall>) {
+    (message.reasoning.clone(), message.content.clone(), message.tool_calls.clone())
+}
+
 /// What frames add up to.
-fn sum(frames: &str, reason: &str) -> Message {
+fn sum(frames: &str, reason: &str, thinks: bool) -> Message {
     let mut message = Message::default();
     let (mut reasoning_ends, mut reasons) = (0, 0);
     for (at, frame) in frames.strip_suffix("\n\n").unwrap().split("\n\n").enumerate() {
         let frame: Value = serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!((&frame["id"], &frame["choices"][0]["index"]), (&"\"1\"".into(), &3.into()));
-        assert_eq!(reasons, 0, "a frame behind the end");
+        assert_eq!(reasons, 0, "a frame after the end");
         reasons += usize::from(frame["choices"][0]["finish_reason"] == reason);
         let delta = frame["choices"][0]["delta"].as_object().unwrap();
         let text = |key: &str| delta.get(key).and_then(Value::as_str);
@@ -360,7 +416,7 @@ fn sum(frames: &str, reason: &str) -> Message {
             message.reasoning += text;
         }
         if at > 0 && !delta.contains_key("reasoning_content") {
-            assert_eq!(reasoning_ends, usize::from(!message.reasoning.is_empty()), "reasoning that has no end");
+            assert!(reasoning_ends == 1 || message.reasoning.is_empty(), "reasoning that has no end");
         }
         if let Some(text) = text("content") {
             assert_eq!(at == 0, text.is_empty());
@@ -371,14 +427,13 @@ fn sum(frames: &str, reason: &str) -> Message {
             let arguments = of("arguments").unwrap();
             assert_eq!(call["id"].is_string(), arguments.is_empty());
             if let Some(id) = call["id"].as_str() {
-                let name = of("name").unwrap().into();
-                message.tool_calls.push(ToolCall { id: id.into(), name, ..ToolCall::default() });
+                message.tool_calls.push(ToolCall::new(of("name").unwrap(), "").with_id(id));
             }
             assert_eq!(call["index"], message.tool_calls.len() - 1);
             message.tool_calls.last_mut().unwrap().arguments += arguments;
         }
     }
-    assert_eq!(reasons, 1);
+    assert_eq!((reasons, reasoning_ends), (1, usize::from(thinks)));
     message
 }
 
@@ -403,11 +458,11 @@ fn argument(text: &str, ends: &[usize], kind: &str, limit: usize, streams: bool)
     let argument = format!("argument key=\"k\" type=\"{kind}\"");
     tag(&mut parser, Marker::Open, "call tool=\"f\"", &mut events);
     tag(&mut parser, Marker::Open, &argument, &mut events);
-    stream::chunks(text, ends.iter().copied()).iter().for_each(|chunk| parser.push_text(chunk, &mut events).unwrap());
+    stream::chunks(text, ends.iter().copied()).iter().for_each(|chunk| parser.push_text(chunk, &mut events));
     for name in ["argument", "call", "tools"] {
         tag(&mut parser, Marker::Close, name, &mut events);
     }
-    parser.finish("stop", &mut events).unwrap();
+    parser.finish("stop", &mut events);
 
     let arguments: String =
         events.iter().filter_map(|(event, _)| Some(event.as_event().json()?.1.to_owned())).collect();
@@ -426,9 +481,9 @@ fn argument(text: &str, ends: &[usize], kind: &str, limit: usize, streams: bool)
 }
 
 fn tag(parser: &mut Parser, marker: Marker, header: &str, events: &mut Vec<(OwnedEvent, Span)>) {
-    parser.push_marker(marker, events).unwrap();
-    parser.push_text(header, events).unwrap();
-    parser.push_marker(Marker::Sep, events).unwrap();
+    parser.push_marker(marker, events);
+    parser.push_text(header, events);
+    parser.push_marker(Marker::Sep, events);
 }
 
 #[cfg(test)]
@@ -440,7 +495,8 @@ mod tests {
 
     type Oracle = (&'static str, fn(&[u8]));
     const STREAMS: [Oracle; 2] = [("chunks", chunks), ("pieces", pieces)];
-    const OTHERS: [Oracle; 4] = [("bytes", bytes), ("roundtrip", roundtrip), ("chat", chat), ("json", json)];
+    const OTHERS: [Oracle; 5] =
+        [("bytes", bytes), ("mixed", mixed), ("roundtrip", roundtrip), ("chat", chat), ("json", json)];
 
     /// The committed seeds of an oracle, findings among them, and what a cut leaves of each.
     fn seeds(name: &str) -> Vec<Vec<u8>> {

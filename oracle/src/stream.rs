@@ -7,7 +7,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, StateError, coalesce};
+use kimi_xtml::{Marker, OwnedEvent, Parser, Report, Request, Sink, Span, coalesce};
 
 use crate::twin::Piece;
 
@@ -84,13 +84,13 @@ pub enum Push<'a> {
 }
 
 impl<'a> Push<'a> {
-    pub fn to(self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub fn to(self, parser: &mut Parser, sink: &mut impl Sink) {
         match self {
             Push::Text(text) => parser.push(text, sink),
             Push::Bytes(bytes) => parser.push_bytes(bytes, sink),
             Push::Quoted(text) => parser.push_text(text, sink),
             Push::Marker(marker) => parser.push_marker(marker, sink),
-            Push::Token(id, text) => parser.push_token(id, text, sink),
+            Push::Token(id, text) => parser.push_token(text, id, sink),
             Push::WithIds(text, ids) => parser.push_with_ids(text, ids, sink),
         }
     }
@@ -166,9 +166,9 @@ impl Run {
 pub fn run(parser: &mut Parser, way: &Way<'_>) -> Run {
     let mut events = Vec::new();
     for push in &way.pushes {
-        push.to(parser, &mut events).unwrap();
+        push.to(parser, &mut events);
     }
-    let reason = parser.finish("stop", &mut events).unwrap().to_owned();
+    let reason = parser.finish("stop", &mut events).to_owned();
     Run { events: coalesce(events), report: parser.report(), reason }
 }
 
@@ -207,7 +207,7 @@ impl Stream {
             Way::text("text, whole", vec![text]),
             Way::text("text, deltas", chunks(text, self.ends.iter().map(|end| end.0))),
             Way::text("text, random", chunks(text, random.ends(text.len()))),
-            Way::text("text, behind each <", text.split_inclusive('<').collect()),
+            Way::text("text, after each <", text.split_inclusive('<').collect()),
             Way::bytes("bytes, whole", bytes, [bytes.len()]),
             Way::bytes("bytes, random", bytes, random.ends(bytes.len())),
         ];
@@ -299,6 +299,10 @@ impl Stream {
             }
             return Some(markers);
         }
+        // No spelling tells which `[EOS]` is real.
+        if self.ids.contains(&Marker::Eos.id()) {
+            return None;
+        }
         let mut rest = self.text.as_str();
         while let Some((before, marker, after)) = split_at_marker(rest) {
             let start = (self.text.len() - rest.len() + before.len()) as u64;
@@ -343,7 +347,7 @@ pub const TOKENS: &str = "tokens";
 /// The markers that text spells.
 pub const MARKERS: [Marker; 4] = [Marker::Open, Marker::Close, Marker::Sep, Marker::EndOfMsg];
 
-/// The text before the first marker that is spelled in `text`, `[EOS]` too, the marker, the text behind it.
+/// The text before the first marker that is spelled in `text`, `[EOS]` too, the marker, the text after it.
 pub fn split_at_marker(text: &str) -> Option<(&str, Marker, &str)> {
     let markers = MARKERS.into_iter().chain([Marker::Eos]);
     let places = markers.filter_map(|marker| Some((text.find(marker.spelling())?, marker)));
@@ -420,7 +424,7 @@ impl Tokens {
             Marker::Close => &[("close", 10_794)],
             Marker::Sep => &[("sep", 40_433)],
             Marker::EndOfMsg => &[("end", 517), ("_of", 5_118), ("_msg", 14_222)],
-            Marker::Eos => unreachable!(),
+            _ => unreachable!(),
         };
         for &(text, id) in name.iter().chain(&[("|", 91)]) {
             self.stream.delta(text, &[id]);

@@ -682,7 +682,7 @@ impl<'a> Twin<'a> {
         let code = match channel {
             Channel::Think => Code::UnclosedThink,
             Channel::Response => Code::UnclosedResponse,
-            Channel::Tools => Code::UnclosedTools,
+            _ => Code::UnclosedTools,
         };
         let (range, _) = self.close(name, stop, code);
         self.emit(OwnedEvent::End(channel), range);
@@ -1072,6 +1072,7 @@ impl<'a> Twin<'a> {
             Some(Marker::EndOfMsg | Marker::Eos) => return tag(End, Vec::new(), false, end),
             Some(Marker::Open) => true,
             Some(Marker::Close) => false,
+            Some(_) => return tag(End, Vec::new(), false, end),
         };
         // A control token that can become no tag is dropped, and a header that begins with one.
         let strict = known && place != Place::Value;

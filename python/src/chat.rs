@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::input::{Input, ids_of, marker_of, owned_text, read, text_of};
-use crate::parser::{Stream, misuse, push};
+use crate::parser::{Stream, push};
 use crate::report::report;
 use crate::request::{channel, member, members, request};
 
@@ -25,13 +25,10 @@ pub(crate) struct ChatStream {
 }
 
 impl ChatStream {
-    fn step<'py>(
-        &self,
-        py: Python<'py>,
-        step: impl FnOnce(&mut Stream<Chat>) -> PyResult<()>,
-    ) -> PyResult<Option<Bound<'py, PyList>>> {
+    fn step<'py>(&self, py: Python<'py>, step: impl FnOnce(&mut Stream<Chat>)) -> PyResult<Option<Bound<'py, PyList>>> {
         let mut stream = Stream::lock(&self.stream)?;
-        step(&mut stream)?;
+        stream.goes_on()?;
+        step(&mut stream);
         let given = deltas(py, &stream.sink);
         stream.sink.clear();
         given
@@ -100,14 +97,14 @@ impl ChatStream {
     }
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
-    #[pyo3(signature = (id, text, /))]
+    #[pyo3(signature = (text, id, /))]
     fn push_token<'py>(
         &self,
         py: Python<'py>,
-        id: u32,
         text: &Bound<'py, PyString>,
+        id: u32,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        self.take(py, &Input::Token(id, text_of(text)?))
+        self.take(py, &Input::Token(text_of(text)?, id))
     }
 
     /// Ends the stream: held text is delivered. See `finish_reason`.
@@ -118,9 +115,8 @@ impl ChatStream {
         #[pyo3(from_py_with = owned_text)] reason: String,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         self.step(py, |stream| {
-            let reason = stream.parser.finish(&reason, &mut stream.sink).map_err(misuse)?;
+            let reason = stream.parser.finish(&reason, &mut stream.sink);
             stream.finish_reason = Some(reason.into());
-            Ok(())
         })
     }
 
@@ -139,7 +135,8 @@ impl ChatStream {
         Stream::lock(&self.stream)?.sink.message().map(|message| message_dict(py, message)).transpose()
     }
 
-    /// After finish: the reason that was given, but "tool_calls" for "stop" if a call is complete.
+    /// After finish: the reason that was given, but "tool_calls" for "stop", and for other engines' words for it, if a call
+    /// is complete.
     #[getter]
     fn finish_reason(&self) -> PyResult<Option<String>> {
         Ok(Stream::lock(&self.stream)?.finish_reason.clone())
@@ -171,7 +168,8 @@ impl ChatStream {
 
 fn deltas<'py>(py: Python<'py>, chat: &Chat) -> PyResult<Option<Bound<'py, PyList>>> {
     let mut list = None;
-    for delta in chat.deltas() {
+    // The end of a call makes no delta of Chat Completions.
+    for delta in chat.deltas().filter(|delta| !matches!(delta, Delta::CallEnd { .. })) {
         list.get_or_insert_with(|| PyList::empty(py)).append(delta_dict(py, delta)?)?;
     }
     Ok(list)
@@ -201,6 +199,7 @@ fn delta_dict(py: Python<'_>, delta: Delta<'_>) -> PyResult<Py<PyDict>> {
             call.set_item(intern!(py, "function"), function)?;
             dict.set_item(intern!(py, "tool_calls"), PyList::new(py, [call])?)?;
         }
+        _ => {}
     }
     Ok(dict.unbind())
 }
@@ -209,7 +208,7 @@ fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, 
     let dict = PyDict::new(py);
     dict.set_item("role", "assistant")?;
     dict.set_item("content", &message.content)?;
-    if !message.reasoning.is_empty() {
+    if message.thinks() {
         dict.set_item("reasoning_content", &message.reasoning)?;
     }
     if !message.tool_calls.is_empty() {
@@ -250,11 +249,8 @@ pub(crate) fn render(py: Python<'_>, message: &Bound<'_, PyAny>, opened: Option<
             tool_calls.push(tool_call(&call?)?);
         }
     }
-    let message = Message {
-        reasoning: reasoning.unwrap_or_default(),
-        content: text(message, "content")?.unwrap_or_default(),
-        tool_calls,
-    };
+    let content = text(message, "content")?.unwrap_or_default();
+    let message = Message::of(reasoning.unwrap_or_default(), content, tool_calls);
     let arguments = message.tool_calls.iter().map(|call| call.arguments.len());
     let length = message.reasoning.len() + message.content.len() + arguments.sum::<usize>();
     let opened = channel(opened)?;
@@ -285,5 +281,5 @@ fn tool_call(call: &Bound<'_, PyAny>) -> PyResult<ToolCall> {
         }
         _ => text(function, "arguments")?.unwrap_or_else(|| "{}".into()),
     };
-    Ok(ToolCall { name: text(function, "name")?.unwrap_or_default(), arguments, complete: true, ..ToolCall::default() })
+    Ok(ToolCall::new(text(function, "name")?.unwrap_or_default(), arguments))
 }

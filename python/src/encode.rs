@@ -22,7 +22,7 @@ create_exception!(
 
 /// The prompt of a request: pieces that are encoded to ids one by one.
 #[pyclass(frozen, module = "kimi_xtml")]
-pub(crate) struct Prompt(Encoded<'static>);
+pub(crate) struct Prompt(pub(crate) Encoded<'static>);
 
 #[pymethods]
 impl Prompt {
@@ -98,7 +98,7 @@ pub(crate) fn encode(py: Python<'_>, request: &Bound<'_, PyAny>, partial_mode: b
     encoded.map(Prompt).map_err(|error| raised(py, &error))
 }
 
-fn raised(py: Python<'_>, error: &Error) -> PyErr {
+pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let raised = EncodeError::new_err(error.to_string());
     match raised.value(py).setattr("place", error.place.to_string()) {
         Ok(()) => raised,
@@ -107,7 +107,7 @@ fn raised(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 /// The request as JSON text.
-fn body<'a>(request: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
+pub(crate) fn body<'a>(request: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
     if let Ok(text) = request.cast::<PyString>() {
         return text_of(text);
     }

@@ -5,6 +5,7 @@
 
 use kimi_xtml::{Channel, Event, Sink, Span};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyNotImplementedError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -174,6 +175,7 @@ impl<'py> Events<'py> {
             Event::Markup(raw) => object!(Markup text: text(raw)),
             Event::Dropped(raw) => object!(Dropped text: text(raw)),
             Event::Diagnostic(code) => object!(Diagnostic code: PyString::intern(py, code.as_str()).unbind()),
+            other => Err(PyNotImplementedError::new_err(format!("no class for {other:?}"))),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use kimi_xtml::{Marker, Parser, Sink, StateError};
+use kimi_xtml::{Marker, Parser, Sink};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
@@ -21,7 +21,7 @@ pub(crate) enum Input<'a> {
     /// Text that is never structure.
     Plain(Cow<'a, str>),
     Marker(Marker),
-    Token(u32, Cow<'a, str>),
+    Token(Cow<'a, str>, u32),
 }
 
 impl<'a> Input<'a> {
@@ -38,21 +38,21 @@ impl<'a> Input<'a> {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Input::Text(text) | Input::Plain(text) | Input::Token(_, text) => text.len(),
+            Input::Text(text) | Input::Plain(text) | Input::Token(text, _) => text.len(),
             Input::Bytes(bytes) => bytes.len(),
             Input::WithIds(text, ids) => text.len() + ids.len(),
             Input::Marker(_) => 0,
         }
     }
 
-    pub(crate) fn push(&self, parser: &mut Parser, sink: &mut impl Sink) -> Result<(), StateError> {
+    pub(crate) fn push(&self, parser: &mut Parser, sink: &mut impl Sink) {
         match self {
             Input::Text(text) => parser.push(text, sink),
             Input::Bytes(bytes) => parser.push_bytes(bytes, sink),
             Input::WithIds(text, ids) => parser.push_with_ids(text, ids, sink),
             Input::Plain(text) => parser.push_text(text, sink),
             Input::Marker(marker) => parser.push_marker(*marker, sink),
-            Input::Token(id, text) => parser.push_token(*id, text, sink),
+            Input::Token(text, id) => parser.push_token(text, *id, sink),
         }
     }
 }

@@ -11,6 +11,7 @@ mod input;
 mod parser;
 mod report;
 mod request;
+mod tokenizer;
 
 #[pyo3::pymodule(gil_used = false)]
 mod _kimi_xtml {
@@ -31,10 +32,14 @@ mod _kimi_xtml {
     use crate::parser::{Parser, StateError, parse};
     #[pymodule_export]
     use crate::request::opened_channel;
+    #[pymodule_export]
+    use crate::tokenizer::{BridgeError, Tokenizer, Turn, labels};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let labels = kimi_xtml::Label::ALL.map(kimi_xtml::Label::name);
+        module.add("LABELS", pyo3::types::PyTuple::new(module.py(), labels)?)?;
         let codes = kimi_xtml::Code::ALL.iter().map(|code| code.as_str());
         module.add("CODES", pyo3::types::PyTuple::new(module.py(), codes.collect::<Vec<_>>())?)
     }

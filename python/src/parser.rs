@@ -49,6 +49,14 @@ impl<T> Stream<T> {
         }
     }
 
+    /// Refuses input after the finish, and a second finish: a mistake of the caller's, who must know.
+    pub(crate) fn goes_on(&self) -> PyResult<()> {
+        match self.finish_reason {
+            None => Ok(()),
+            Some(_) => Err(StateError::new_err("the stream is finished: reset the parser before it takes another")),
+        }
+    }
+
     /// What is parsed from now on is another stream of the same request.
     pub(crate) fn reset(&mut self) {
         self.parser.reset(self.request.clone());
@@ -68,18 +76,9 @@ impl<T> Stream<T> {
     }
 }
 
-pub(crate) fn misuse(error: kimi_xtml::StateError) -> PyErr {
-    StateError::new_err(error.to_string())
-}
-
 /// Takes an input, without the GIL if it is large.
-pub(crate) fn push<S: Sink + Send>(
-    py: Python<'_>,
-    parser: &mut kimi_xtml::Parser,
-    input: &Input<'_>,
-    sink: &mut S,
-) -> PyResult<()> {
-    read(py, input.len(), || input.push(parser, sink)).map_err(misuse)
+pub(crate) fn push<S: Sink + Send>(py: Python<'_>, parser: &mut kimi_xtml::Parser, input: &Input<'_>, sink: &mut S) {
+    read(py, input.len(), || input.push(parser, sink));
 }
 
 /// Parses one stream, as it is generated. One parser a choice.
@@ -91,10 +90,12 @@ impl Parser {
     fn step<'py>(
         &self,
         py: Python<'py>,
-        step: impl FnOnce(&mut Stream<()>, &mut Events<'py>) -> Result<(), kimi_xtml::StateError>,
+        step: impl FnOnce(&mut Stream<()>, &mut Events<'py>),
     ) -> PyResult<Bound<'py, PyList>> {
         let mut events = Events::new(py);
-        step(&mut *Stream::lock(&self.0)?, &mut events).map_err(misuse)?;
+        let mut stream = Stream::lock(&self.0)?;
+        stream.goes_on()?;
+        step(&mut stream, &mut events);
         events.into_list()
     }
 
@@ -103,7 +104,10 @@ impl Parser {
             return self.step(py, |stream, events| input.push(&mut stream.parser, events));
         }
         let mut owned = Vec::new();
-        push(py, &mut Stream::lock(&self.0)?.parser, input, &mut owned)?;
+        let mut stream = Stream::lock(&self.0)?;
+        stream.goes_on()?;
+        push(py, &mut stream.parser, input, &mut owned);
+        drop(stream);
         objects(py, &owned)
     }
 }
@@ -157,9 +161,9 @@ impl Parser {
     }
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
-    #[pyo3(signature = (id, text, /))]
-    fn push_token<'py>(&self, py: Python<'py>, id: u32, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyList>> {
-        self.take(py, &Input::Token(id, text_of(text)?))
+    #[pyo3(signature = (text, id, /))]
+    fn push_token<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>, id: u32) -> PyResult<Bound<'py, PyList>> {
+        self.take(py, &Input::Token(text_of(text)?, id))
     }
 
     /// Ends the stream: held text is delivered, what is open ends as incomplete. See `finish_reason`.
@@ -170,9 +174,8 @@ impl Parser {
         #[pyo3(from_py_with = owned_text)] reason: String,
     ) -> PyResult<Bound<'py, PyList>> {
         self.step(py, |stream, events| {
-            let reason = stream.parser.finish(&reason, events)?;
+            let reason = stream.parser.finish(&reason, events);
             stream.finish_reason = Some(reason.into());
-            Ok(())
         })
     }
 
@@ -182,7 +185,8 @@ impl Parser {
         Ok(())
     }
 
-    /// After finish: the reason that was given, but "tool_calls" for "stop" if a call is complete.
+    /// After finish: the reason that was given, but "tool_calls" for "stop", and for other engines' words for it, if a call
+    /// is complete.
     #[getter]
     fn finish_reason(&self) -> PyResult<Option<String>> {
         Ok(Stream::lock(&self.0)?.finish_reason.clone())

@@ -62,7 +62,22 @@ NUMBERS = [
     "100000.00",
 ]
 KEYS = ["a", "b", "a", "Z", "", "é", "\uff61", "😀", "_", "a&", 'q"', "10", "9", "type", "<|sep|>"]
-BAD = ["{", '{"a":1,}', "{'a':1}", '{"a":01}', '{"a":+1}', '{"a" 1}', "[1]", "null", '"x"', "text", " ", "\n", "{,}", '{"a":nan}']
+BAD = [
+    "{",
+    '{"a":1,}',
+    "{'a':1}",
+    '{"a":01}',
+    '{"a":+1}',
+    '{"a" 1}',
+    "[1]",
+    "null",
+    '"x"',
+    "text",
+    " ",
+    "\n",
+    "{,}",
+    '{"a":nan}',
+]
 ESCAPES = ["\\ud83d", "\\udc00", "\\ud83d\\ude00", "\\ud800\\ud83d\\ude00", "\\/", "\\b"]
 
 
@@ -117,7 +132,9 @@ class Writer:
         return "[" + self.blank() + ",".join(self.blank() + item + self.blank() for item in items) + "]"
 
     def members(self, members: list[tuple[str, str]], *, raw: bool = False) -> str:
-        spelled = [f"{self.blank()}{self.quoted(key, raw=raw)}{self.blank()}:{self.blank()}{value}" for key, value in members]
+        spelled = [
+            f"{self.blank()}{self.quoted(key, raw=raw)}{self.blank()}:{self.blank()}{value}" for key, value in members
+        ]
         return "{" + ",".join(spelled) + self.blank() + "}"
 
     def object(self, depth: int = 3, *, raw: bool = False) -> str:
@@ -134,7 +151,10 @@ class Writer:
                 parts = []
                 for _ in range(self.random.randint(0, 3)):
                     if self.maybe(0.25):
-                        image = [("type", self.quoted(self.random.choice(["image", "image_url"]))), ("image_url", '{"url":"x"}')]
+                        image = [
+                            ("type", self.quoted(self.random.choice(["image", "image_url"]))),
+                            ("image_url", '{"url":"x"}'),
+                        ]
                         parts.append(self.members(image))
                     else:
                         kind = self.random.choice(["text", "text", "input_text", "output"])
@@ -242,7 +262,9 @@ class Writer:
             return self.random.choice(["null", self.quoted(kind)])
         named = [("name", '"n"')]
         if self.maybe(0.8):
-            named.append((self.random.choice(["schema", "schema", "json_schema"]), self.random.choice(["null", self.object()])))
+            named.append(
+                (self.random.choice(["schema", "schema", "json_schema"]), self.random.choice(["null", self.object()]))
+            )
         members = [("type", self.quoted(kind))]
         if self.maybe(0.9):
             members.append(("json_schema", self.random.choice(["null", self.members(named), self.members(named)])))

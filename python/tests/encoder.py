@@ -2,7 +2,7 @@
 
 In: a request as Python reads it. Out: pieces, each with whether control tokens are read in it, or an error. It is written
 from the rules, on Python's own reading and printing of JSON, and shares nothing with the library.
-"""
+"""  # noqa: E501
 
 import json
 from typing import Any
@@ -24,13 +24,13 @@ CHOICES = {
     "none": "The system is invoked with `tool_choice=none`.\nYou MUST NOT call any tools in the next message.",
 }
 RAW = (
-    "The system is invoked with `response_format={}`.\nYour response must be raw JSON data without markdown code blocks "
+    "The system is invoked with `response_format={}`.\nYour response must be raw JSON data without markdown code blocks "  # noqa: E501
     "(```json) or any additional formatting."
 )
 PAD = "<|media_pad|>"
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The request has no prompt."""
 
 
@@ -72,15 +72,15 @@ class Pieces(list[Piece]):
         elif isinstance(content, list):
             for part in content:
                 if not isinstance(part, dict) or "type" not in part:
-                    raise Refused("a part")
+                    raise RefusedError("a part")
                 if part["type"] in ("image", "image_url"):
                     self.control(PAD)
                 elif isinstance(part.get("text"), str):
                     self.plain(part["text"])
                 else:
-                    raise Refused("a part's text")
+                    raise RefusedError("a part's text")
         elif content is not None:
-            raise Refused("content")
+            raise RefusedError("content")
 
 
 def as_text(text: str) -> str:
@@ -133,7 +133,8 @@ def kind(value: object) -> str:
         return "boolean"
     if isinstance(value, (int, float)):
         return "number"
-    return {str: "string", dict: "object", list: "array"}[type(value)]
+    names: dict[type[object], str] = {str: "string", dict: "object", list: "array"}
+    return names[type(value)]
 
 
 def arguments(pieces: Pieces, given: object) -> None:
@@ -150,7 +151,7 @@ def arguments(pieces: Pieces, given: object) -> None:
     elif isinstance(given, dict):
         pairs = [(key, value, json.dumps(value, ensure_ascii=False)) for key, value in given.items()]
     else:
-        raise Refused("arguments")
+        raise RefusedError("arguments")
     for key, value, source in pairs:
         pieces.open("argument", key=key, type=kind(value))
         pieces.plain(value if isinstance(value, str) else source)
@@ -159,14 +160,14 @@ def arguments(pieces: Pieces, given: object) -> None:
 
 def name_of(name: object) -> object:
     if isinstance(name, (dict, list)):
-        raise Refused("a name")
+        raise RefusedError("a name")
     return name
 
 
 def function(call: Any) -> dict[str, Any]:
     of = call.get("function", call) if isinstance(call, dict) else None
     if not isinstance(of, dict) or of.get("name") is None:
-        raise Refused("a call")
+        raise RefusedError("a call")
     return of
 
 
@@ -179,7 +180,7 @@ def assistant(pieces: Pieces, message: dict[str, Any], thinking: bool) -> None:
     if thinking:
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
         if not isinstance(reasoning, str):
-            raise Refused("reasoning")
+            raise RefusedError("reasoning")
         pieces.open("think")
         pieces.plain(reasoning)
         pieces.close("think")
@@ -220,7 +221,7 @@ def results(run: list[dict[str, Any]], calls: list[Any]) -> list[tuple[dict[str,
     """Each result of a run, in order, and its tool's name, or none."""
     ids = [identity(call, "id") for call in calls]
     answered = [identity(message, "tool_call_id", "id") for message in run]
-    if any(id is None or id not in ids for id in answered):
+    if any(one is None or one not in ids for one in answered):
         return [(message, message["tool"] if "tool" in message else message.get("name")) for message in run]
     order = sorted(range(len(run)), key=lambda at: ids.index(answered[at]))
     return [(run[at], function(calls[ids.index(answered[at])])["name"]) for at in order]
@@ -229,7 +230,7 @@ def results(run: list[dict[str, Any]], calls: list[Any]) -> list[tuple[dict[str,
 def tools_of(message: dict[str, Any]) -> Any:
     tools = message.get("tools")
     if tools and not isinstance(tools, list):
-        raise Refused("tools")
+        raise RefusedError("tools")
     return tools
 
 
@@ -238,7 +239,7 @@ def continued(messages: list[dict[str, Any]]) -> bool:
         if message.get("partial"):
             is_last = number == len(messages) - 1
             if message["role"] != "assistant" or message.get("tool_calls") or not is_last:
-                raise Refused("partial")
+                raise RefusedError("partial")
             return True
     return False
 
@@ -249,16 +250,16 @@ def encode(request: dict[str, Any], *, partial_mode: bool) -> Pieces:
     thinking = request.get("thinking", True)
     for message in messages:
         if not isinstance(message, dict) or message.get("role") not in ("system", "user", "assistant", "tool"):
-            raise Refused("a message")
+            raise RefusedError("a message")
         if not isinstance(message.get("partial"), (bool, type(None))):
-            raise Refused("partial, which is no boolean")
+            raise RefusedError("partial, which is no boolean")
     goes_on = partial_mode and continued(messages)
     if tools := tools_of(request):
         pieces.notice("tool-declare", DECLARED + fenced(tools))
     effort = request.get("thinking_effort", "max")
     if thinking and effort is not None:
         if effort not in ("low", "high", "max"):
-            raise Refused("effort")
+            raise RefusedError("effort")
         pieces.notice("thinking-effort", EFFORT.format(effort))
     calls: list[Any] = []
     count = at = 0
@@ -275,7 +276,7 @@ def encode(request: dict[str, Any], *, partial_mode: bool) -> Pieces:
                 if name is None and count <= len(calls):
                     name = function(calls[count - 1])["name"]
                 if name is None:
-                    raise Refused("a result's name")
+                    raise RefusedError("a result's name")
                 pieces.open("message", role="tool", tool=name, index=count)
                 pieces.content(result.get("content"))
                 pieces.end()
@@ -314,7 +315,7 @@ def encode(request: dict[str, Any], *, partial_mode: bool) -> Pieces:
     if spelled is not None:
         images = [place for place, (is_control, text) in enumerate(pieces) if is_control and text == PAD]
         if len(images) != len(spelled):
-            raise Refused("image_prompts")
+            raise RefusedError("image_prompts")
         for place, text in zip(images, spelled, strict=True):
             pieces[place] = (True, text)
     return pieces

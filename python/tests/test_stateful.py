@@ -98,9 +98,9 @@ MISUSE: list[tuple[str, tuple[Any, ...], type[Exception]]] = [
     *(("push_with_ids", ("a", wrong), TypeError) for wrong in (None, 3, "ab", b"ab", [0.5], [1, None], {1})),
     *(("push_with_ids", ("a", [163587, wrong]), OverflowError) for wrong in (-1, 1 << 32, 1 << 99)),
     *(("push_with_ids", (wrong, [163587]), TypeError) for wrong in (None, b"a")),
-    *(("push_token", (wrong, "a"), TypeError) for wrong in (None, "1", 1.0)),
-    *(("push_token", (wrong, "a"), OverflowError) for wrong in (-1, 1 << 32)),
-    *(("push_token", (163587, wrong), TypeError) for wrong in (None, b"a")),
+    *(("push_token", ("a", wrong), TypeError) for wrong in (None, "1", 1.0)),
+    *(("push_token", ("a", wrong), OverflowError) for wrong in (-1, 1 << 32)),
+    *(("push_token", (wrong, 163587), TypeError) for wrong in (None, b"a")),
     *(("push_marker", (wrong,), TypeError) for wrong in (None, b"<|open|>", 0.5)),
     *(("push_marker", (wrong,), ValueError) for wrong in ("", "<|open", "open", 5, "\ud800")),
     *(("push_marker", (wrong,), OverflowError) for wrong in (-1, 1 << 32)),
@@ -108,7 +108,7 @@ MISUSE: list[tuple[str, tuple[Any, ...], type[Exception]]] = [
 ]
 LATE: list[tuple[str, tuple[Any, ...]]] = [
     *(("push", ("",)), ("push", (b"a",)), ("push_text", ("a",)), ("push_with_ids", ("", [1]))),
-    *(("push_token", (1, "a")), ("push_marker", ("<|open|>",)), ("finish", ()), ("finish", ("length",))),
+    *(("push_token", ("a", 1)), ("push_marker", ("<|open|>",)), ("finish", ()), ("finish", ("length",))),
 ]
 
 
@@ -271,7 +271,7 @@ class Streams(RuleBasedStateMachine):
     def token(self, tokens: list[tuple[int, str]]) -> None:
         self.pay()
         for number, text in tokens:
-            self.both("push_token", number, text)
+            self.both("push_token", text, number)
             self.run("pieces").pieces.append((text, text in MARKERS))
             self.size += len(text.encode())
         self.tokens += len(tokens)

@@ -5,12 +5,13 @@
 
 use crate::api::delta::Delta;
 use crate::api::ids::IdPolicy;
-use crate::event::{Event, Sink, Span};
+use crate::event::{Channel, Event, Span};
 use crate::message::{Message, ToolCall};
+use crate::sink::Sink;
 
 /// Events in, deltas and the message out.
 ///
-/// Push, take the deltas, [`clear`](Chat::clear); [`Choice::write`] does the last two. Pieces of one text that
+/// Push, take the deltas, [`clear`](Chat::clear); [`Choice::write`](crate::Choice::write) does the last two. Pieces of one text that
 /// came in one push are one delta.
 ///
 /// ```
@@ -18,12 +19,12 @@ use crate::message::{Message, ToolCall};
 ///
 /// let mut parser = Parser::new(Request::new().opened(Channel::Think).tools(["get_weather"]));
 /// let mut chat = Chat::new(IdPolicy::numbered(0));
-/// parser.push("Look it up.<|close|>think<|sep|><|open|>tools<|sep|>", &mut chat)?;
+/// parser.push("Look it up.<|close|>think<|sep|><|open|>tools<|sep|>", &mut chat);
 /// assert_eq!(chat.deltas().collect::<Vec<_>>(), [Delta::Reasoning("Look it up.")]);
 /// chat.clear();
 ///
-/// parser.push(r#"<|open|>call tool="get_weather" index="1"<|sep|>"#, &mut chat)?;
-/// parser.push(r#"<|open|>argument key="city" type="string"<|sep|>Par"#, &mut chat)?;
+/// parser.push(r#"<|open|>call tool="get_weather" index="1"<|sep|>"#, &mut chat);
+/// parser.push(r#"<|open|>argument key="city" type="string"<|sep|>Par"#, &mut chat);
 /// assert_eq!(
 ///     chat.deltas().collect::<Vec<_>>(),
 ///     [
@@ -31,15 +32,18 @@ use crate::message::{Message, ToolCall};
 ///         Delta::Arguments { index: 0, json: r#"{"city":"Par"# },
 ///     ]
 /// );
-/// # Ok::<(), kimi_xtml::StateError>(())
 /// ```
 #[derive(Debug)]
 pub struct Chat {
     ids: IdPolicy,
     message: Option<Message>,
-    /// The texts of `parts`, one behind the other.
+    /// The texts of `parts`, one after the other.
     text: String,
     parts: Vec<Part>,
+    /// Whether there was a think channel.
+    thinks: bool,
+    /// Whether the first one is open and has said nothing.
+    silent: bool,
 }
 
 #[derive(Debug)]
@@ -62,6 +66,10 @@ enum PartKind {
     Arguments {
         index: usize,
     },
+    CallEnd {
+        index: usize,
+        complete: bool,
+    },
 }
 
 impl Default for Chat {
@@ -73,7 +81,14 @@ impl Default for Chat {
 impl Chat {
     /// Nothing taken yet; the message is assembled.
     pub fn new(ids: IdPolicy) -> Self {
-        Chat { ids, message: Some(Message::default()), text: String::new(), parts: Vec::new() }
+        Chat {
+            ids,
+            message: Some(Message::default()),
+            text: String::new(),
+            parts: Vec::new(),
+            thinks: false,
+            silent: false,
+        }
     }
 
     /// Without the message: memory then does not grow with the stream.
@@ -99,6 +114,7 @@ impl Chat {
                 PartKind::Content => Delta::Content(text),
                 PartKind::CallStart { index, id } => Delta::CallStart { index, id: &text[..id], name: &text[id..] },
                 PartKind::Arguments { index } => Delta::Arguments { index, json: text },
+                PartKind::CallEnd { index, complete } => Delta::CallEnd { index, complete },
             };
             (delta, &part.span)
         })
@@ -134,41 +150,67 @@ impl Chat {
 }
 
 impl Sink for Chat {
+    #[inline]
     fn event(&mut self, event: Event<'_>, span: Span) {
         match event {
-            Event::Reasoning(text) => {
-                self.part(PartKind::Reasoning, text, span);
-                if let Some(message) = &mut self.message {
-                    message.reasoning.push_str(text);
-                }
+            Event::Reasoning(text) => self.reasoning(text, span),
+            Event::Content(text) => self.content(text, span),
+            Event::CallStart { call, name } => self.call_start(call, name, span),
+            Event::CallEnd { call, json, complete } => {
+                let end = span.end();
+                self.arguments(call, json, span);
+                self.call_end(call, complete, end);
             }
-            Event::Content(text) => {
-                self.part(PartKind::Content, text, span);
-                if let Some(message) = &mut self.message {
-                    message.content.push_str(text);
-                }
-            }
-            Event::CallStart { call, name } => {
-                let id = self.ids.mint(name, call);
-                self.text.push_str(&id);
-                self.part(PartKind::CallStart { index: call, id: id.len() }, name, span);
-                if let Some(message) = &mut self.message {
-                    message.tool_calls.push(ToolCall { id, name: name.into(), ..ToolCall::default() });
-                }
-            }
+            Event::Start(Channel::Think) => self.silent = !self.thinks,
+            // Only here is it sure: where reasoning is not told from content, the channel's text is content.
+            Event::End(Channel::Think) if self.silent => self.reasoning("", span.start()),
             _ => {
-                let Some((call, json)) = event.json() else {
-                    return;
-                };
-                if !json.is_empty() {
-                    self.part(PartKind::Arguments { index: call }, json, span);
-                }
-                let message = self.message.as_mut();
-                if let Some(tool_call) = message.and_then(|message| message.tool_calls.get_mut(call)) {
-                    tool_call.arguments.push_str(json);
-                    tool_call.complete = matches!(event, Event::CallEnd { complete: true, .. });
+                if let Some((call, json)) = event.json() {
+                    self.arguments(call, json, span);
                 }
             }
+        }
+    }
+
+    fn reasoning(&mut self, text: &str, span: Span) {
+        (self.silent, self.thinks) = (false, true);
+        self.part(PartKind::Reasoning, text, span);
+        if let Some(message) = &mut self.message {
+            message.push_reasoning(text);
+        }
+    }
+
+    fn content(&mut self, text: &str, span: Span) {
+        self.silent = false;
+        self.part(PartKind::Content, text, span);
+        if let Some(message) = &mut self.message {
+            message.push_content(text);
+        }
+    }
+
+    fn call_start(&mut self, call: usize, name: &str, span: Span) {
+        let id = self.ids.mint(name, call);
+        self.text.push_str(&id);
+        self.part(PartKind::CallStart { index: call, id: id.len() }, name, span);
+        if let Some(message) = &mut self.message {
+            message.push_tool_call(ToolCall { id, name: name.into(), ..ToolCall::default() });
+        }
+    }
+
+    fn arguments(&mut self, call: usize, json: &str, span: Span) {
+        if json.is_empty() {
+            return;
+        }
+        self.part(PartKind::Arguments { index: call }, json, span);
+        if let Some(tool_call) = self.message.as_mut().and_then(|message| message.tool_calls.get_mut(call)) {
+            tool_call.arguments.push_str(json);
+        }
+    }
+
+    fn call_end(&mut self, call: usize, complete: bool, span: Span) {
+        self.part(PartKind::CallEnd { index: call, complete }, "", span);
+        if let Some(tool_call) = self.message.as_mut().and_then(|message| message.tool_calls.get_mut(call)) {
+            tool_call.complete = complete;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a push adds to the message, in the terms that all three APIs share.
+//! What a push adds to the message, in the words of no API yet.
 //!
 //! In: a [`Delta`]. Out: its JSON as the `delta` of a Chat Completions choice, with the tokens that made it where they
 //! are asked for. Nothing is held.
@@ -20,8 +20,9 @@ use crate::object::Object;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Delta<'a> {
-    /// More of the reasoning. Never empty.
+    /// More of the reasoning. Empty only where the first think channel ended and had said nothing.
     Reasoning(&'a str),
     /// More of the answer. Never empty.
     Content(&'a str),
@@ -40,6 +41,13 @@ pub enum Delta<'a> {
         index: usize,
         /// JSON, continuing what was given before.
         json: &'a str,
+    },
+    /// A call ends. It makes no frame of Chat Completions, and serializes as an empty object.
+    CallEnd {
+        /// The call's ordinal.
+        index: usize,
+        /// Whether the call is whole. One that is not must not be run.
+        complete: bool,
     },
 }
 
@@ -67,6 +75,7 @@ impl Serialize for Increment<'_> {
                 let call = (("index", index), ("function", Object((("arguments", json),))));
                 Object((("tool_calls", [Object(call)]), ids)).serialize(serializer)
             }
+            Delta::CallEnd { .. } => Object(()).serialize(serializer),
         }
     }
 }

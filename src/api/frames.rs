@@ -5,14 +5,15 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::ser::Serialize;
-use serde_json::value::RawValue;
 
 use crate::api::chat::Chat;
 use crate::api::delta::{Delta, Increment};
+use crate::api::logprob::{Logprob, Logprobs};
+use crate::api::sse::json;
 use crate::api::usage::Usage;
 use crate::object::Object;
 
-/// The server-sent frames of one request: `data: {json}` and a blank line each, written behind what the buffer has.
+/// The server-sent frames of one request: `data: {json}` and a blank line each, written after what the buffer has.
 ///
 /// Call order: [`choice`](Frames::choice) for each choice and its frames until [`Choice::end`];
 /// [`usage`](Frames::usage) if the request asked for it; [`done`](Frames::done).
@@ -27,16 +28,15 @@ use crate::object::Object;
 /// let mut choice = frames.choice(0);
 /// let mut out = BytesMut::new();
 /// for chunk in ["Hel", "lo<|close|>respo", "nse<|sep|><|close|>message<|sep|><|end_of_msg|>"] {
-///     parser.push(chunk, &mut chat)?;
+///     parser.push(chunk, &mut chat);
 ///     choice.write(&mut chat, &mut out);
 ///     // Send what is in `out`: out.split().freeze()
 /// }
-/// let reason = parser.finish("stop", &mut chat)?;
+/// let reason = parser.finish("stop", &mut chat);
 /// choice.write(&mut chat, &mut out);
 /// choice.end(reason, Some(&Usage::default()), &mut out);
 /// frames.done(&mut out);
 /// assert!(out.ends_with(b"data: [DONE]\n\n"));
-/// # Ok::<(), kimi_xtml::StateError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Frames {
@@ -51,7 +51,7 @@ impl Frames {
         head.put_slice(b"data: ");
         let members = (("id", id), ("object", "chat.completion.chunk"), ("created", created), ("model", model));
         json(&mut head, &Object(members));
-        head.truncate(head.len() - 1); // its `}` comes behind the choices
+        head.truncate(head.len() - 1); // its `}` comes after the choices
         head.put_slice(b",\"choices\":[");
         Frames { head: head.freeze() }
     }
@@ -109,12 +109,49 @@ enum Phase {
 }
 
 /// What a frame carries beside its delta, where the request asks for it.
+///
+/// ```
+/// use kimi_xtml::{Extras, Logprob};
+///
+/// let logprobs = [Some(Logprob::new("Hi", -0.1))];
+/// let extras = Extras::new().with_token_ids(&[18_699]).with_logprobs(&logprobs);
+/// assert_eq!(extras.token_ids, Some(&[18_699][..]));
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Extras<'a> {
-    /// The tokens that made the delta, for `internal_content.token_ids`: see [`Chat::deltas_with_spans`].
+    /// The tokens that made the delta, for `internal_content.token_ids`.
     pub token_ids: Option<&'a [u32]>,
-    /// The choice's `logprobs` object, as JSON: for content, the tokens of just its text.
-    pub logprobs: Option<&'a RawValue>,
+    /// The log-probabilities of the tokens that made the delta; none for a token whose own is not known. They go out with
+    /// content only, and not if there are none.
+    pub logprobs: Option<&'a [Option<Logprob>]>,
+}
+
+impl<'a> Extras<'a> {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Extras { token_ids: None, logprobs: None }
+    }
+
+    /// With the tokens that made the delta.
+    #[must_use]
+    pub const fn with_token_ids(mut self, ids: &'a [u32]) -> Self {
+        self.token_ids = Some(ids);
+        self
+    }
+
+    /// With the log-probabilities of the tokens that made the delta.
+    #[must_use]
+    pub const fn with_logprobs(mut self, logprobs: &'a [Option<Logprob>]) -> Self {
+        self.logprobs = Some(logprobs);
+        self
+    }
+
+    /// The log-probabilities that go out with a delta.
+    pub(crate) fn logprobs_of(&self, delta: Delta<'_>) -> Option<Logprobs<'a>> {
+        let known = self.logprobs.filter(|known| known.iter().any(Option::is_some));
+        known.filter(|_| matches!(delta, Delta::Content(_))).map(Logprobs)
+    }
 }
 
 impl Choice {
@@ -140,19 +177,23 @@ impl Choice {
         chat.clear();
     }
 
-    /// The frame of one delta.
+    /// The frame of one delta. The end of a call makes none.
     pub fn delta(&mut self, delta: Delta<'_>, extras: Extras<'_>, out: &mut BytesMut) {
         self.start(out);
         match (delta, self.phase) {
+            (Delta::CallEnd { .. }, _) => return,
             (Delta::Reasoning(_), Phase::Reasoned) => {}
             (Delta::Reasoning(_), _) => self.phase = Phase::Reasoning,
             _ => self.end_reasoning(out),
         }
-        self.frame(Increment(delta, extras.token_ids), extras.logprobs, None, None, out);
+        // The empty one goes out as the end of the reasoning.
+        if delta != Delta::Reasoning("") {
+            self.frame(Increment(delta, extras.token_ids), extras.logprobs_of(delta), None, None, out);
+        }
     }
 
-    /// The end frame: the finish reason, and the usage inside the choice.
-    pub fn end(mut self, reason: &str, usage: Option<&Usage>, out: &mut BytesMut) {
+    /// The end frame: the finish reason, and the usage inside the choice. Nothing follows it.
+    pub fn end(&mut self, reason: &str, usage: Option<&Usage>, out: &mut BytesMut) {
         self.start(out);
         self.end_reasoning(out);
         self.frame(Object(()), None, Some(reason), usage, out);
@@ -168,7 +209,7 @@ impl Choice {
     fn frame(
         &self,
         delta: impl Serialize,
-        logprobs: Option<&RawValue>,
+        logprobs: Option<Logprobs<'_>>,
         reason: Option<&str>,
         usage: Option<&Usage>,
         out: &mut BytesMut,
@@ -177,7 +218,7 @@ impl Choice {
         json(out, &delta);
         if let Some(logprobs) = logprobs {
             out.put_slice(b",\"logprobs\":");
-            out.put_slice(logprobs.get().as_bytes());
+            json(out, &Object((("content", logprobs),)));
         }
         out.put_slice(b",\"finish_reason\":");
         json(out, &reason);
@@ -188,8 +229,4 @@ impl Choice {
         out.put_slice(b"}");
         Frames::tail(self.usage.as_ref(), out);
     }
-}
-
-pub(crate) fn json(out: &mut BytesMut, value: &impl Serialize) {
-    serde_json::to_writer(out.writer(), value).expect("keys are strings, and memory takes what is written");
 }

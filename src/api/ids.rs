@@ -3,7 +3,6 @@
 //! In: a call's name and ordinal. Out: its id, by the policy that was chosen. Held: the policy.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 use std::{fmt, process};
 
@@ -58,13 +57,11 @@ impl fmt::Debug for IdPolicy {
     }
 }
 
-/// 142 bits of SipHash under the thread's keys, which came from the system. A forked process has the keys of its
-/// parent, so what tells the two apart is hashed.
+/// 142 bits of SipHash. Its keys came from the system, once a thread, and differ at each call. A forked process has the keys
+/// of its parent, so what tells the two apart is hashed.
 fn random_id() -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    static MINTED: AtomicU64 = AtomicU64::new(0);
-    let minted = MINTED.fetch_add(1, Ordering::Relaxed);
-    let seed = (process::id(), SystemTime::now(), minted);
+    let seed = (process::id(), SystemTime::now());
     let keys = RandomState::new();
     let mut id = String::from("call_");
     for word in 0..3u8 {

@@ -4,7 +4,6 @@
 //! kind, with the events that add, continue and finish it. Held: the response so far: its last event repeats it whole.
 
 use bytes::{BufMut, BytesMut};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::api::delta::Delta;
@@ -83,6 +82,7 @@ impl Responses {
     /// The events of one delta.
     pub fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
         match delta {
+            Delta::Reasoning("") => {}
             Delta::Reasoning(text) => self.text(Kind::Reasoning, text, out),
             Delta::Content(text) => self.text(Kind::Message, text, out),
             Delta::CallStart { id, name, .. } => {
@@ -90,11 +90,12 @@ impl Responses {
                 self.add(Kind::Call, item, out);
             }
             Delta::Arguments { json, .. } => self.text(Kind::Call, json, out),
+            Delta::CallEnd { complete, .. } => self.finish(complete, out),
         }
     }
 
     /// The last events: the open item is finished, the response completed, or incomplete.
-    pub fn end(mut self, reason: &str, usage: &Usage, out: &mut BytesMut) {
+    pub fn end(&mut self, reason: &str, usage: &Usage, out: &mut BytesMut) {
         self.finish(true, out);
         let (status, details) = status(reason);
         let response = self.response(status, details, Some(usage));
@@ -103,7 +104,7 @@ impl Responses {
     }
 
     /// The last events of a response that the engine broke off: the open item is finished, the response failed.
-    pub fn fail(mut self, code: &str, message: &str, usage: &Usage, out: &mut BytesMut) {
+    pub fn failed(&mut self, code: &str, message: &str, usage: &Usage, out: &mut BytesMut) {
         self.finish(true, out);
         let mut response = self.response("failed", Value::Null, Some(usage));
         response["error"] = json!({"code": code, "message": message});
@@ -159,7 +160,7 @@ impl Responses {
         }
     }
 
-    /// Finishes the item that is open; `complete` unless it is a call that is known to be cut.
+    /// Finishes the item that is open.
     fn finish(&mut self, complete: bool, out: &mut BytesMut) {
         let Some(Item { kind, text, .. }) = self.open.clone() else {
             return;
@@ -172,9 +173,7 @@ impl Responses {
         let Some(Item { added: mut item, .. }) = self.open.take() else {
             return;
         };
-        // In a stream only the arguments tell: they are JSON if the call is complete, and else not, but for a `json` block.
-        let whole = kind != Kind::Call || complete && serde_json::from_str::<&RawValue>(&text).is_ok();
-        item["status"] = json!(if whole { "completed" } else { "incomplete" });
+        item["status"] = json!(if complete { "completed" } else { "incomplete" });
         match kind.part(&text) {
             Some(part) => item["content"] = json!([part]),
             None => item["arguments"] = json!(text),
@@ -206,7 +205,7 @@ impl Responses {
         let usage = usage.map(|usage| {
             json!({
                 "input_tokens": usage.prompt_tokens,
-                "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+                "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
                 "output_tokens": usage.completion_tokens,
                 "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
                 "total_tokens": usage.prompt_tokens + usage.completion_tokens,

@@ -4,7 +4,9 @@
 //! `notices` and `message` write; `json` and `python` know how Python reads JSON and prints it.
 
 mod chat;
+mod closing;
 mod conversation;
+mod declared;
 mod error;
 mod json;
 mod message;
@@ -15,6 +17,7 @@ mod python;
 mod render;
 mod results;
 
+pub use closing::closing;
 pub use conversation::{Arguments, Conversation, Effort, Part, PromptCall, PromptMessage, ResponseFormat, Role};
 pub use error::{EncodeError, Fault, Place};
 pub use json::{Json, JsonError};

@@ -43,8 +43,8 @@ pub enum RenderError {
 /// ```
 /// use kimi_xtml::{Channel, Message, ToolCall, render};
 ///
-/// let call = ToolCall { name: "ls".into(), arguments: r#"{"path":"/tmp"}"#.into(), ..ToolCall::default() };
-/// let message = Message { reasoning: "Look.".into(), tool_calls: vec![call], ..Message::default() };
+/// let call = ToolCall::new("ls", r#"{"path":"/tmp"}"#);
+/// let message = Message::new().with_reasoning("Look.").with_tool_call(call);
 /// assert_eq!(
 ///     render(&message, Some(Channel::Think))?,
 ///     "Look.<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|>\

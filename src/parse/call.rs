@@ -8,12 +8,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use crate::diagnostic::Code;
-use crate::event::{Event, Sink, ValueKind};
+use crate::event::{Event, ValueKind};
 use crate::parse::escape::Escaper;
 use crate::parse::held::Held;
 use crate::parse::json::Validator;
 use crate::report::Out;
 use crate::request::Request;
+use crate::sink::Sink;
 
 /// Keys of a call that are compared with later ones.
 const KEYS: usize = 128;
@@ -59,7 +60,7 @@ pub(crate) enum Cause {
     Finish,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     ordinal: usize,
     /// Calls so far that are whole.

@@ -2,13 +2,16 @@
 //!
 //! In: text. Out: fragments of the string, in which RFC 8259's special bytes are escaped. Nothing is held.
 
+use crate::parse::utf8::split_within;
+
 /// Text that is escaped at a time; a fragment is at most six times as long.
 const BLOCK: usize = 256;
 
 /// Gives text as fragments of the inside of a JSON string.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Escaper {
-    /// Room for an escaped block, and for a word more, since words are copied before they are looked at.
+    /// Room for an escaped block and one word more: a word of eight bytes is copied first, and then cut where a byte of it
+    /// is special.
     buffer: Vec<u8>,
 }
 
@@ -17,7 +20,7 @@ impl Escaper {
     #[inline]
     pub(crate) fn escape(&mut self, mut text: &str, mut fragment: impl FnMut(&str, usize)) {
         while !text.is_empty() {
-            let (block, rest) = text.split_at(text.floor_char_boundary(BLOCK));
+            let (block, rest) = split_within(text, BLOCK);
             let escaped = if is_plain(block.as_bytes()) { block } else { self.block(block) };
             fragment(escaped, block.len());
             text = rest;
@@ -35,12 +38,12 @@ impl Escaper {
         buffer.resize(6 * BLOCK + 8, 0);
         let mut rest = block.as_bytes();
         let mut len = 0;
-        while let Some((word, behind)) = rest.split_first_chunk() {
+        while let Some((word, after)) = rest.split_first_chunk() {
             buffer[len..len + 8].copy_from_slice(word);
             let specials = specials(*word);
             if specials == 0 {
                 len += 8;
-                rest = behind;
+                rest = after;
                 continue;
             }
             let run = specials.trailing_zeros() as usize / 8;
@@ -57,7 +60,7 @@ impl Escaper {
     }
 }
 
-/// For each byte that must be escaped what follows its backslash; `u` for the form with four digits.
+/// What follows the backslash of each byte that must be escaped: a letter, or `u` where four digits follow.
 const ESCAPES: [Option<u8>; 256] = {
     let mut escapes = [None; 256];
     let mut control = 0;
@@ -79,7 +82,8 @@ const fn is_special(byte: u8) -> bool {
     ESCAPES[byte as usize].is_some()
 }
 
-/// A bit for each byte of `word` that must be escaped, its highest; others only behind one.
+/// Marks the bytes of `word` that must be escaped, by their highest bits. The first mark is right; after it a byte may be
+/// marked that need not be escaped.
 #[inline]
 fn specials(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 255;
@@ -91,7 +95,7 @@ fn specials(word: [u8; 8]) -> u64 {
     (below(word, 0x20) | quote | backslash) & HIGHS
 }
 
-/// Whether nothing must be escaped. In a long run the compiler compares many bytes at once.
+/// Whether nothing must be escaped. The loop over 32 bytes has no exit, so that the compiler compares them at once.
 #[inline]
 fn is_plain(bytes: &[u8]) -> bool {
     let (runs, tail) = bytes.as_chunks::<32>();

@@ -4,6 +4,7 @@
 //! of its own. Held: all of it, and at most a sixteenth of that or a block more: nothing is copied to grow.
 
 use crate::event::{Kind, Span};
+use crate::parse::utf8::split_within;
 use crate::report::{Ledger, Tally};
 
 /// Bytes of the first block, which is kept for the next value, and of the largest.
@@ -54,7 +55,7 @@ impl Held {
     fn fill(&mut self, mut text: &str, ledger: &mut Ledger) {
         while !text.is_empty() {
             let room = self.blocks.last().map_or(0, |(block, _)| block.capacity() - block.len());
-            let (fits, rest) = text.split_at(text.floor_char_boundary(room));
+            let (fits, rest) = split_within(text, room);
             if let Some((block, span)) = self.blocks.last_mut().filter(|_| !fits.is_empty()) {
                 let taken = ledger.take(fits.len(), Kind::Arguments);
                 if block.is_empty() {

@@ -143,18 +143,25 @@ impl Ids {
     /// it a marker. If it is the last id, it ends the text, unless the text ends in one that is quoted; else the last that
     /// is spelled is the one.
     #[inline]
-    pub(crate) fn around_eos<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        if self.ends == 0 { None } else { self.around_last_eos(text) }
+    pub(crate) fn around_eos<'t>(&self, ids: &[u32], text: &'t str) -> Option<(&'t str, &'t str)> {
+        if self.ends == 0 { None } else { self.around_last_eos(ids, text) }
     }
 
-    fn around_last_eos<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
+    fn around_last_eos<'t>(&self, ids: &[u32], text: &'t str) -> Option<(&'t str, &'t str)> {
         let spelling = Marker::Eos.spelling();
         if self.last(1) != Marker::Eos.id() {
             return text.rsplit_once(spelling);
         }
         let before = text.strip_suffix(spelling)?;
-        let is_quoted = [self.last(3), self.last(2)] == QUOTED_EOS && !before.ends_with(spelling);
-        (!is_quoted).then_some((before, ""))
+        // Each quotation is a token that ends in `[`, and these two.
+        let told = ids.split_last().map_or(ids, |(_, before)| before);
+        let quoted = told.rchunks(3).take_while(|ids| ids.ends_with(&QUOTED_EOS)).count();
+        let mut rest = text;
+        let spelled = std::iter::from_fn(|| {
+            rest = rest.strip_suffix(spelling)?;
+            Some(())
+        });
+        (spelled.count() > quoted).then_some((before, ""))
     }
 
     /// How many ids there are before the next control token whose text has not come.
@@ -233,7 +240,7 @@ mod tests {
         let around = |ids: &[u32], text| {
             let mut all = Ids::default();
             all.receive(0, ids, 0);
-            all.around_eos(text)
+            all.around_eos(ids, text)
         };
         const EOS: u32 = Marker::Eos.id();
         for (ids, text, expected) in [
@@ -243,6 +250,9 @@ mod tests {
             (&[1, 2], "a[EOS]", None),
             (&[793, 85_521, 60, EOS], "a [EOS]", None),
             (&[793, 85_521, 60, EOS], "a [EOS][EOS]", Some(("a [EOS]", ""))),
+            (&[58, 85_521, 60, 793, 85_521, 60, EOS], "[EOS] [EOS]", None),
+            (&[58, 85_521, 60, 58, 85_521, 60, EOS], "[EOS][EOS]", None),
+            (&[58, 85_521, 60, 58, 85_521, 60, EOS], "[EOS][EOS][EOS]", Some(("[EOS][EOS]", ""))),
             (&[793, 85_521, 61, EOS], "a [EOS]", Some(("a ", ""))),
             (&[793, 85_522, 60, EOS], "a [EOS]", Some(("a ", ""))),
             (&[EOS, 5], "[EOS] a [EOS] b", Some(("[EOS] a ", " b"))),
@@ -254,7 +264,7 @@ mod tests {
         let mut ids = Ids::default();
         ids.receive(0, &[793, 85_521, 60, EOS], 0);
         assert_eq!(ids.spelled(Marker::Eos), Some(3));
-        assert_eq!(ids.around_eos("[EOS]"), None);
+        assert_eq!(ids.around_eos(&[], "[EOS]"), None);
     }
 
     /// Each marker in each form: after `<` and `|`, or after ` <|`; before a token that begins with `>`.

@@ -58,7 +58,7 @@ enum Within {
 }
 
 /// Reads a JSON value of any depth as it arrives.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Validator {
     next: Next,
     within: Within,
@@ -90,7 +90,7 @@ impl Validator {
     /// at what can be no JSON.
     #[inline]
     fn step(&mut self, rest: &mut &[u8]) -> Option<Next> {
-        let (&byte, behind) = rest.split_first()?;
+        let (&byte, after) = rest.split_first()?;
         let next = match (self.next, byte) {
             (Next::String, _) => return self.string(rest),
             (next, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
@@ -99,7 +99,7 @@ impl Validator {
             (Next::Rest, b']') if self.within == Within::Array => self.close(),
             (Next::Colon, b':') => Next::Value,
             (Next::Key | Next::FirstKey, b'"') => {
-                *rest = behind;
+                *rest = after;
                 self.key = true;
                 return self.string(rest);
             }
@@ -107,7 +107,7 @@ impl Validator {
             (Next::First, b']') => self.close(),
             (Next::Value | Next::First, _) => match byte {
                 b'"' => {
-                    *rest = behind;
+                    *rest = after;
                     self.key = false;
                     return self.string(rest);
                 }
@@ -145,26 +145,26 @@ impl Validator {
             }
             _ => return None,
         };
-        *rest = behind;
+        *rest = after;
         Some(next)
     }
 
-    /// Reads what is left of a string, and the colon or comma behind it.
+    /// Reads what is left of a string, and the colon or comma after it.
     #[inline]
     fn string(&mut self, rest: &mut &[u8]) -> Option<Next> {
         *rest = &rest[find_special(rest).unwrap_or(rest.len())..];
-        let Some((special, behind)) = rest.split_first() else { return Some(Next::String) };
+        let Some((special, after)) = rest.split_first() else { return Some(Next::String) };
         match special {
             b'\\' => {
-                *rest = behind;
+                *rest = after;
                 Some(Next::Escape)
             }
             b'"' => {
-                *rest = behind;
+                *rest = after;
                 Some(if !self.key {
                     self.comma(rest)
-                } else if let Some(behind) = rest.strip_prefix(b":") {
-                    *rest = skip_blank(behind);
+                } else if let Some(after) = rest.strip_prefix(b":") {
+                    *rest = skip_blank(after);
                     Next::Value
                 } else {
                     Next::Colon
@@ -174,7 +174,7 @@ impl Validator {
         }
     }
 
-    /// Reads digits; `next` if no comma is behind them.
+    /// Reads digits; `next` if no comma is after them.
     #[inline]
     fn digits(&self, next: Next, rest: &mut &[u8]) -> Option<Next> {
         let run = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -182,12 +182,12 @@ impl Validator {
         Some(if rest.starts_with(b",") { self.comma(rest) } else { next })
     }
 
-    /// Reads the comma behind a value, if one is there and may be.
+    /// Reads the comma after a value, if one is there and may be.
     #[inline]
     fn comma(&self, rest: &mut &[u8]) -> Next {
         match rest.strip_prefix(b",") {
-            Some(behind) if self.within != Within::Nothing => {
-                *rest = skip_blank(behind);
+            Some(after) if self.within != Within::Nothing => {
+                *rest = skip_blank(after);
                 if self.within == Within::Object { Next::Key } else { Next::Value }
             }
             _ => Next::Rest,
@@ -196,8 +196,8 @@ impl Validator {
 
     /// Reads what is left of a word.
     fn words(&mut self, rest: &mut &[u8]) -> Option<Next> {
-        if let Some(behind) = rest.strip_prefix(self.word) {
-            *rest = behind;
+        if let Some(after) = rest.strip_prefix(self.word) {
+            *rest = after;
             Some(self.comma(rest))
         } else if let Some(word) = self.word.strip_prefix(*rest) {
             *rest = b"";
@@ -252,7 +252,7 @@ impl Validator {
     }
 }
 
-/// Nearly all JSON that is not compact has one blank behind a comma or colon.
+/// Nearly all JSON that is not compact has one blank after a comma or colon.
 fn skip_blank(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b" ").unwrap_or(bytes)
 }

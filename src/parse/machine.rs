@@ -4,13 +4,14 @@
 //! A tag that does not belong to the innermost open thing ends that thing, and is decided again in what surrounds it.
 
 use crate::diagnostic::Code;
-use crate::event::{Channel, Event, Sink, ValueKind};
+use crate::event::{Channel, Event, ValueKind};
 use crate::parse::call::{Call, Cause};
 use crate::parse::header::{self, Attributes};
 use crate::parse::table::{Action, Calls, Open, State, decide};
 use crate::parse::tag::{Name, Tag};
 use crate::report::Out;
 use crate::request::{Request, Undeclared};
+use crate::sink::Sink;
 
 /// What goes out raw.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ struct Withheld {
     around: State,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     request: Request,
     state: State,

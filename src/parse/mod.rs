@@ -12,30 +12,25 @@ mod json;
 mod machine;
 mod reader;
 mod scan;
-mod table;
-mod tag;
+pub(crate) mod table;
+pub(crate) mod tag;
 mod utf8;
 
 use crate::diagnostic::Code;
-use crate::event::{Channel, OwnedEvent, Sink, Span};
+use crate::event::{Channel, Event, OwnedEvent, Span};
+use crate::finish::FinishReason;
 use crate::marker::Marker;
 use crate::parse::ids::Ids;
 use crate::parse::machine::Machine;
 use crate::parse::reader::Reader;
 use crate::parse::scan::{Piece, Scanner};
 use crate::parse::table::Origin;
+#[cfg(feature = "encode")]
+use crate::parse::table::State;
 use crate::parse::utf8::Decoder;
 use crate::report::{Ledger, Out, Report};
 use crate::request::Request;
-
-/// The parser was used in a way that its caller must mend. What a model generates never causes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StateError {
-    /// Input, or a second finish, after [`Parser::finish`].
-    #[error("the stream is finished: reset the parser before it takes another")]
-    Finished,
-}
+use crate::sink::Sink;
 
 /// How far the stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +39,8 @@ enum Phase {
     New,
     Reading(Source),
     Finished,
+    /// Something came after the finish, and it was told of.
+    Exceeded,
 }
 
 /// What tells structure from text in an input.
@@ -63,28 +60,30 @@ enum Source {
 ///   text in which markers are recognised by their spelling, and the follow rule tells quoted ones from real ones as far
 ///   as text can; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
 ///   [`push_text`](Self::push_text) and [`push_marker`](Self::push_marker) know it from the tokens, at every level.
-/// * **End**: [`finish`](Self::finish), once. Nothing that was pushed is lost, however the stream ended.
+/// * **End**: [`finish`](Self::finish), once. Nothing that was pushed is lost, however the stream ended. What is pushed after
+///   it follows the message, as what a model says after its end does: it goes out as [`Event::Dropped`] and is told of as
+///   [`Code::AfterEnd`]. A second finish does nothing and gives the same reason.
 /// * **Looking on**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
-/// * **Reuse**: [`reset`](Self::reset).
+/// * **Reuse**: [`reset`](Self::reset). A clone goes on by itself from where the parser is, such as for several choices that
+///   begin alike.
 ///
 /// ```
-/// use kimi_xtml::{Channel, Event, Parser, Request, Span};
+/// use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
 ///
 /// let mut parser = Parser::new(Request::new().opened(Channel::Think));
 /// let mut said = String::new();
-/// let mut sink = |event: Event<'_>, _: Span| match event {
+/// let mut sink = sink_fn(|event, _| match event {
 ///     Event::Reasoning(text) => said += &format!("[{text}]"),
 ///     Event::Content(text) => said += text,
 ///     _ => {}
-/// };
+/// });
 /// for delta in ["Sum", " it.<|clo", "se|>think<|sep|><|open|>resp", "onse<|sep|>1 <", " 2"] {
-///     parser.push(delta, &mut sink)?;
+///     parser.push(delta, &mut sink);
 /// }
-/// assert_eq!(parser.finish("length", &mut sink)?, "length");
+/// assert_eq!(parser.finish("length", &mut sink), "length");
 /// assert_eq!(said, "[Sum][ it.]1 < 2");
-/// # Ok::<(), kimi_xtml::StateError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Parser {
     decoder: Decoder,
     scanner: Scanner,
@@ -102,68 +101,80 @@ impl Parser {
     }
 
     /// Takes text that may contain markers, cut anywhere.
-    ///
-    /// # Errors
-    /// [`StateError::Finished`] after [`finish`](Self::finish), as for every input.
-    pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        self.begin(Source::Text, sink)?;
+    pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
+        if !self.begin(Source::Text, sink) {
+            return self.after_end(text, sink);
+        }
         if !self.decoder.is_empty() {
             self.replace_partial(sink);
         }
         self.spelled(text, sink);
-        Ok(())
     }
 
     /// Takes what [`push`](Self::push) takes as bytes, UTF-8 cut anywhere. Each invalid sequence becomes U+FFFD and is
     /// counted in the report.
-    pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        self.begin(Source::Text, sink)?;
+    pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) {
+        if !self.begin(Source::Text, sink) {
+            return self.bytes_after_end(bytes, sink);
+        }
         let mut decoder = std::mem::take(&mut self.decoder);
         decoder.decode(bytes, |decoded| self.decoded(decoded, sink));
         self.decoder = decoder;
-        Ok(())
     }
 
     /// Takes text that is never structure, whatever it spells.
-    pub fn push_text(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        self.begin(Source::Pieces, sink)?;
+    pub fn push_text(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
+        if !self.begin(Source::Pieces, sink) {
+            return self.after_end(text, sink);
+        }
         self.ledger.receive(text);
         self.quoted(text, sink);
-        Ok(())
     }
 
     /// Takes a control token. It counts as its spelling in spans and in the report.
-    pub fn push_marker(&mut self, marker: Marker, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        self.begin(Source::Pieces, sink)?;
+    pub fn push_marker(&mut self, marker: Marker, sink: &mut (impl Sink + ?Sized)) {
+        if !self.begin(Source::Pieces, sink) {
+            return self.after_end(marker.spelling(), sink);
+        }
         self.ledger.receive(marker.spelling());
         self.known(marker, marker.spelling(), sink);
-        Ok(())
     }
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure. The
     /// text of a token may be empty and come with a later one.
     ///
     /// ```
-    /// use kimi_xtml::{Channel, Chat, Marker, Parser, Request};
+    /// use kimi_xtml::{Channel, Marker, Parser, Request, Sink, Span};
+    ///
+    /// #[derive(Default)]
+    /// struct Answer(String);
+    ///
+    /// impl Sink for Answer {
+    ///     fn content(&mut self, text: &str, _: Span) {
+    ///         self.0 += text;
+    ///     }
+    /// }
     ///
     /// let mut parser = Parser::new(Request::new().opened(Channel::Response));
-    /// let mut chat = Chat::default();
+    /// let mut answer = Answer::default();
     /// // A quoted tag is in ordinary tokens; the real one begins with the control token `<|close|>`.
-    /// for (id, text) in [(27, "<"), (91, "|"), (10_794, "close"), (91, "|"), (29, ">"), (15_739, " ends"), (483, " it")] {
-    ///     parser.push_token(id, text, &mut chat)?;
+    /// for (text, id) in [("<", 27), ("|", 91), ("close", 10_794), ("|", 91), (">", 29), (" ends", 15_739), (" it", 483)] {
+    ///     parser.push_token(text, id, &mut answer);
     /// }
-    /// parser.push_token(Marker::Close.id(), "", &mut chat)?;
-    /// parser.push_token(12_092, "response", &mut chat)?;
-    /// parser.push_token(Marker::Sep.id(), "", &mut chat)?;
+    /// parser.push_token("", Marker::Close.id(), &mut answer);
+    /// parser.push_token("response", 12_092, &mut answer);
+    /// parser.push_token("", Marker::Sep.id(), &mut answer);
     /// assert_eq!(parser.channel(), None);
-    /// parser.finish("stop", &mut chat)?;
-    /// assert_eq!(chat.into_message().unwrap().content, "<|close|> ends it");
-    /// # Ok::<(), kimi_xtml::StateError>(())
+    /// parser.finish("stop", &mut answer);
+    /// assert_eq!(answer.0, "<|close|> ends it");
     /// ```
-    pub fn push_token(&mut self, id: u32, text: &str, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        self.begin(Source::Pieces, sink)?;
+    pub fn push_token(&mut self, text: &str, id: u32, sink: &mut (impl Sink + ?Sized)) {
         let marker = Marker::from_id(id);
         let text = if let Some(marker) = marker { marker.spelling() } else { text };
+        if !self.begin(Source::Pieces, sink) {
+            self.tokens_after_end(text, 1);
+            return self.after_end(text, sink);
+        }
         let number = self.ledger.receive_tokens(1);
         self.ledger.receive(text);
         self.ledger.cover(self.ledger.received(), number + 1);
@@ -171,7 +182,6 @@ impl Parser {
             Some(marker) => self.known(marker, text, sink),
             None => self.quoted(text, sink),
         }
-        Ok(())
     }
 
     /// Takes the text of one delta and its ids: control ids tell which spelled markers are real. The ids may run ahead of
@@ -181,18 +191,16 @@ impl Parser {
     /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, and in any tokens if each delta has the
     /// text of just its one id. Where a control token's text never comes, what follows it is no structure either: the
     /// engine must keep special tokens. [`push_token`](Self::push_token) is exact for any tokens.
-    pub fn push_with_ids(
-        &mut self,
-        text: &str,
-        ids: &[u32],
-        sink: &mut (impl Sink + ?Sized),
-    ) -> Result<(), StateError> {
-        self.begin(Source::Ids, sink)?;
+    pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut (impl Sink + ?Sized)) {
+        if !self.begin(Source::Ids, sink) {
+            self.tokens_after_end(text, ids.len());
+            return self.after_end(text, sink);
+        }
         let Parser { scanner, ids: coming, reader, machine, ledger, .. } = self;
         for _ in 0..coming.receive(ledger.receive_tokens(ids.len()), ids, text.len()) {
             ledger.note(Code::IdWithoutText, ledger.at());
         }
-        let around_eos = coming.around_eos(text);
+        let around_eos = coming.around_eos(ids, text);
         let mut end = ledger.received() - scanner.held() as u64;
         ledger.receive(text);
         ledger.examined += text.len() as u64;
@@ -215,31 +223,20 @@ impl Parser {
             rest = after;
         }
         scanner.scan(rest, take);
-        Ok(())
     }
 
     /// Ends the stream: held text is delivered, what is open ends as incomplete. Gives the finish reason: the engine's own
-    /// `reason` unchanged, but `stop` becomes `tool_calls` if a call is complete.
-    ///
-    /// # Errors
-    /// [`StateError::Finished`] if it was called before.
-    pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> Result<&'r str, StateError> {
+    /// `reason` unchanged, but `stop`, and what else engines say for it (see [`FinishReason::from_engine`]), becomes
+    /// `tool_calls` if a call is complete.
+    pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> &'r str {
         let source = if let Phase::Reading(source) = self.phase { source } else { Source::Text };
-        self.begin(source, sink)?;
-        self.settle_ids(sink);
-        let cut = self.decoder.take();
-        if cut > 0 {
-            self.ledger.receive_replacement(cut);
+        if self.begin(source, sink) {
+            self.end(sink);
         }
-        let out = &mut Out { ledger: &mut self.ledger, sink };
-        self.reader.finish(&mut self.machine, out);
-        if cut > 0 {
-            self.machine.cut_character(out);
+        match FinishReason::from_engine(reason) {
+            Some(FinishReason::Stop) if self.machine.complete_calls() > 0 => FinishReason::ToolCalls.as_str(),
+            _ => reason,
         }
-        self.machine.finish(out);
-        self.ledger.finish();
-        self.phase = Phase::Finished;
-        Ok(if reason == "stop" && self.machine.complete_calls() > 0 { "tool_calls" } else { reason })
     }
 
     /// Makes the parser as new for another stream; it keeps its allocations.
@@ -268,17 +265,29 @@ impl Parser {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
 
-    /// What comes before every input.
-    #[inline]
-    fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
-        if self.phase == Phase::Reading(source) { Ok(()) } else { self.turn_to(source, sink) }
+    /// The innermost open thing.
+    #[cfg(feature = "encode")]
+    pub(crate) fn state(&self) -> State {
+        self.machine.state()
     }
 
-    /// The first input, or the first of another kind.
+    /// The marker and the text so far of a tag of the format that a control token began.
+    #[cfg(feature = "encode")]
+    pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
+        self.reader.begun_tag()
+    }
+
+    /// What comes before every input. Gives whether the stream still takes one.
+    #[inline]
+    fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> bool {
+        self.phase == Phase::Reading(source) || self.turn_to(source, sink)
+    }
+
+    /// The first input, or the first of another kind, or one after the finish.
     #[cold]
-    fn turn_to(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> Result<(), StateError> {
+    fn turn_to(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> bool {
         match self.phase {
-            Phase::Finished => return Err(StateError::Finished),
+            Phase::Finished | Phase::Exceeded => return false,
             Phase::New => self.machine.start(&mut Out { ledger: &mut self.ledger, sink }),
             Phase::Reading(_) => {
                 self.replace_partial(sink);
@@ -286,7 +295,54 @@ impl Parser {
             }
         }
         self.phase = Phase::Reading(source);
-        Ok(())
+        true
+    }
+
+    /// The stream ends: what is held goes out.
+    fn end(&mut self, sink: &mut (impl Sink + ?Sized)) {
+        self.settle_ids(sink);
+        let cut = self.decoder.take();
+        if cut > 0 {
+            self.ledger.receive_replacement(cut);
+        }
+        let out = &mut Out { ledger: &mut self.ledger, sink };
+        self.reader.finish(&mut self.machine, out);
+        if cut > 0 {
+            self.machine.cut_character(out);
+        }
+        self.machine.finish(out);
+        self.ledger.finish();
+        self.phase = Phase::Finished;
+    }
+
+    /// Text that came after the finish follows the message: it is dropped, as what follows `<|end_of_msg|>` is.
+    fn after_end(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
+        self.ledger.receive(text);
+        self.drop_after_end(text, sink);
+    }
+
+    fn bytes_after_end(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) {
+        for chunk in bytes.utf8_chunks() {
+            self.after_end(chunk.valid(), sink);
+            if !chunk.invalid().is_empty() {
+                self.ledger.receive_invalid(chunk.invalid().len());
+                self.drop_after_end("\u{fffd}", sink);
+            }
+        }
+    }
+
+    fn tokens_after_end(&mut self, text: &str, count: usize) {
+        let number = self.ledger.receive_tokens(count);
+        self.ledger.cover(self.ledger.received() + text.len() as u64, number + count as u64);
+    }
+
+    fn drop_after_end(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
+        let out = &mut Out { ledger: &mut self.ledger, sink };
+        if !text.is_empty() && self.phase != Phase::Exceeded {
+            self.phase = Phase::Exceeded;
+            out.diagnose(Code::AfterEnd);
+        }
+        out.text(Event::Dropped, text);
     }
 
     /// No more text of these ids comes: what the scanner holds is text, and an engine may leave the text of the end away.
@@ -375,8 +431,7 @@ impl Parser {
 pub fn parse(text: &str, request: Request) -> Vec<(OwnedEvent, Span)> {
     let mut events = Vec::new();
     let mut parser = Parser::new(request);
-    // A new parser is not finished: neither can fail.
-    let _ = parser.push(text, &mut events);
-    let _ = parser.finish("stop", &mut events);
+    parser.push(text, &mut events);
+    parser.finish("stop", &mut events);
     crate::event::coalesce(events)
 }

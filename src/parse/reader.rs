@@ -11,7 +11,6 @@
 
 use std::ops::Range;
 
-use crate::event::Sink;
 use crate::marker::Marker;
 use crate::parse::header::{self, Attributes};
 use crate::parse::machine::Machine;
@@ -19,9 +18,10 @@ use crate::parse::scan::Piece;
 use crate::parse::table::{Advice, Origin, State, advise, recognised, recognises_foreign};
 use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 use crate::report::Out;
+use crate::sink::Sink;
 
 /// A tag whose end has not come, `at` in the held bytes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Begun {
     tag: OpenTag,
     at: usize,
@@ -29,7 +29,7 @@ struct Begun {
 }
 
 /// A whole tag that is real if the right thing follows; its bytes are the first held.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     tag: Tag,
     len: usize,
@@ -38,7 +38,7 @@ struct Pending {
     follow: Follow,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reader {
     held: String,
     pending: Option<Pending>,
@@ -104,8 +104,8 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             let bare = marker != Marker::Sep;
-            // A control token ends no tag that is quoted, but for the opener that may be repeated so.
-            let quoted = begun.origin == Origin::Quoted && origin == Origin::Known;
+            // Only quoted text ends a tag that is quoted, but for the opener that may be repeated so.
+            let quoted = begun.origin == Origin::Quoted && origin != Origin::Quoted;
             let tag = begun.tag.tag().filter(|&tag| !quoted || machine.repeats(tag));
             if let Some(tag) = tag {
                 if !bare {
@@ -182,6 +182,14 @@ impl Reader {
     /// The bytes that are not decided.
     pub(crate) fn held(&self) -> &str {
         &self.held
+    }
+
+    /// The marker and the text so far of a tag of the format that a control token began.
+    #[cfg(feature = "encode")]
+    pub(crate) fn begun_tag(&self) -> Option<(Marker, &str)> {
+        let begun = self.begun.as_ref().filter(|begun| begun.origin == Origin::Known && begun.tag.may_be_known())?;
+        let marker = begun.tag.marker;
+        Some((marker, &self.held[begun.at + marker.spelling().len()..]))
     }
 
     /// The tag that has begun got longer: is it what must follow, and may it stand here?

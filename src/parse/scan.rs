@@ -24,7 +24,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Scanner {
     /// `held` bytes of this token's spelling have been read; the first two are those of every token.
     marker: Marker,

@@ -43,7 +43,7 @@ impl From<Channel> for Name {
     }
 }
 
-/// What one tag, read whole, says. The end of the message counts as a tag.
+/// What a whole tag says. The end of the message counts as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {
     Open(Name),
@@ -91,7 +91,7 @@ impl Names {
     }
 }
 
-/// White space of one run that is looked past, in bytes.
+/// Bytes of white space in a row that a tag may have.
 pub(crate) const BLANKS: usize = 256;
 /// Bytes that a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
@@ -116,7 +116,7 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTag {
     pub(crate) marker: Marker,
-    /// The names that it can have; the one that it has, also if what stands after that makes it no tag.
+    /// The names that it can still have. Once a name is whole, that one alone, even if what follows it makes it no tag.
     names: Names,
     part: Part,
     /// Its bytes so far.

@@ -3,7 +3,7 @@
 //! In: bytes, cut anywhere. Out: text, and the length of each invalid sequence. Held: at most three bytes, the
 //! beginning of a character.
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Decoder {
     partial: [u8; 4],
     len: usize,
@@ -69,4 +69,11 @@ impl Decoder {
             out(Err(len));
         }
     }
+}
+
+/// The text in two: the most whole characters that at most `len` bytes hold, and the rest.
+#[inline]
+pub(crate) fn split_within(text: &str, len: usize) -> (&str, &str) {
+    let at = (0..=len.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    text.split_at(at.unwrap_or(0))
 }

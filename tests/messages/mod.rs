@@ -29,16 +29,8 @@ impl Parts {
     }
 
     pub(crate) fn message(&self) -> Message {
-        let call = |(name, arguments): &(String, String)| ToolCall {
-            name: name.clone(),
-            arguments: arguments.clone(),
-            ..ToolCall::default()
-        };
-        Message {
-            reasoning: self.reasoning.clone(),
-            content: self.content.clone(),
-            tool_calls: self.calls.iter().map(call).collect(),
-        }
+        let calls = self.calls.iter().map(|(name, arguments)| ToolCall::new(name, arguments));
+        Message::of(&self.reasoning, &self.content, calls.collect())
     }
 }
 

@@ -10,7 +10,9 @@ mod ranks;
 mod special;
 mod split;
 mod tokenizer;
+mod turn;
 
 pub use decoder::{Decoder, UnknownId};
 pub use ranks::{LineFault, RanksError};
 pub use tokenizer::{OpenError, Tokenizer};
+pub use turn::{BridgeError, Mode, Turn};

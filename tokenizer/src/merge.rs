@@ -22,11 +22,18 @@ struct Part {
     merged: u32,
 }
 
+/// A merge: the token that it makes, and in the low half where that begins. The least is the next.
+type Merge = u64;
+
+fn merge(token: u32, start: u32) -> Reverse<Merge> {
+    Reverse(u64::from(token) << 32 | u64::from(start))
+}
+
 #[derive(Default)]
 pub(crate) struct Merger {
     parts: Vec<Part>,
-    /// Possible merges: the token that one makes, and where it begins. One that has become impossible stays until its turn.
-    merges: BinaryHeap<Reverse<(u32, u32)>>,
+    /// Those that are possible, and some that were; these do nothing when their turn comes.
+    merges: BinaryHeap<Reverse<Merge>>,
 }
 
 impl Merger {
@@ -37,7 +44,8 @@ impl Merger {
             return ids.push(token);
         }
         self.start(ranks, piece);
-        while let Some(Reverse((token, start))) = self.merges.pop() {
+        while let Some(Reverse(merge)) = self.merges.pop() {
+            let (token, start) = ((merge >> 32) as u32, merge as u32);
             if self.parts[start as usize].merged == token {
                 self.merge(ranks, piece, token, start);
             }
@@ -57,7 +65,7 @@ impl Merger {
             let merged = piece.get(start as usize + 1).map_or(NONE, |&next| ranks.pair(byte, next));
             self.parts.push(Part { before: start.wrapping_sub(1), end: start + 1, token: ranks.byte(byte), merged });
             if merged != NONE {
-                merges.push(Reverse((merged, start)));
+                merges.push(merge(merged, start));
             }
         }
         self.merges = merges.into();
@@ -87,7 +95,7 @@ impl Merger {
         let merged = self.parts.get(next).map_or(NONE, |next| ranks.rank(&piece[start as usize..next.end as usize]));
         self.parts[start as usize].merged = merged;
         if merged != NONE {
-            self.merges.push(Reverse((merged, start)));
+            self.merges.push(merge(merged, start));
         }
     }
 }

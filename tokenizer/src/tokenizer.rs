@@ -74,7 +74,7 @@ pub struct Tokenizer {
 
 impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokenizer").field("ranks", &self.ranks.len()).finish_non_exhaustive()
+        f.debug_struct("Tokenizer").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -94,9 +94,8 @@ impl Tokenizer {
     /// ```
     /// use kimi_xtml_tokenizer::{LineFault, RanksError, Tokenizer};
     ///
-    /// // A line for each byte, and one for the token `ab`.
+    /// // A line for each byte, then tokens that were learnt, the first of them `ab`.
     /// let file = std::fs::read("tests/tiny.tiktoken")?;
-    /// assert!(file.ends_with(b"YWI= 256\n"));
     /// assert_eq!(Tokenizer::from_ranks(&file)?.encode("abc"), [256, 99]);
     ///
     /// let error = Tokenizer::from_ranks(b"IQ== 0\nIg 1").unwrap_err();
@@ -120,7 +119,7 @@ impl Tokenizer {
     /// ```
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
-    /// assert_eq!(tokenizer.encode("<|sep|>").len(), 7);
+    /// assert!(tokenizer.encode("<|sep|>").len() > 1);
     /// assert_eq!(tokenizer.encode_control("<|sep|>"), [163_589]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -159,12 +158,17 @@ impl Tokenizer {
 
     /// The ids of a prompt, and what each of them is for.
     pub fn encode_prompt(&self, prompt: &Prompt<'_>) -> (Vec<u32>, Vec<Label>) {
-        let (mut ids, mut labels) = (Vec::new(), Vec::new());
-        for (piece, &label) in prompt.pieces.iter().zip(&prompt.labels) {
+        self.encode_labelled(&prompt.pieces, &prompt.labels)
+    }
+
+    /// The ids of pieces, each with the label of its piece.
+    pub(crate) fn encode_labelled(&self, pieces: &[Piece<'_>], labels: &[Label]) -> (Vec<u32>, Vec<Label>) {
+        let (mut ids, mut of_ids) = (Vec::new(), Vec::new());
+        for (piece, &label) in pieces.iter().zip(labels) {
             self.add_piece(piece, &mut ids);
-            labels.resize(ids.len(), label);
+            of_ids.resize(ids.len(), label);
         }
-        (ids, labels)
+        (ids, of_ids)
     }
 
     /// How many ids a text has, with room for those of 400,000 characters at most.
@@ -200,7 +204,7 @@ impl Tokenizer {
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
     /// assert_eq!(tokenizer.decode(&[256, 99, 163_589])?, b"abc<|sep|>");
-    /// assert_eq!(tokenizer.decode(&[97, 300]).unwrap_err().to_string(), "300 is the id of no token");
+    /// assert_eq!(tokenizer.decode(&[97, 600]).unwrap_err().to_string(), "600 is the id of no token");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -219,28 +223,28 @@ impl Tokenizer {
         Decoder::new(self)
     }
 
-    /// Each id with its text, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
+    /// The text of each id with the id, as [`Parser::push_token`](kimi_xtml::Parser::push_token) takes them. A character of several
     /// tokens is text of the last; what is no UTF-8 becomes U+FFFD.
     ///
     /// ```
     /// # use kimi_xtml_tokenizer::Tokenizer;
     /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
     /// let texts = tokenizer.texts(&[0xc3, 0xa4, 256])?;
-    /// assert_eq!(texts, [(0xc3, "".into()), (0xa4, "ä".into()), (256, "ab".into())]);
+    /// assert_eq!(texts, [("".into(), 0xc3), ("ä".into(), 0xa4), ("ab".into(), 256)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If an id is that of no token.
-    pub fn texts(&self, ids: &[u32]) -> Result<Vec<(u32, String)>, UnknownId> {
-        let mut texts: Vec<(u32, String)> = Vec::with_capacity(ids.len());
+    pub fn texts(&self, ids: &[u32]) -> Result<Vec<(String, u32)>, UnknownId> {
+        let mut texts: Vec<(String, u32)> = Vec::with_capacity(ids.len());
         let mut decoder = self.decoder();
         for &id in ids {
             if self.is_control(id) {
                 // The parser knows it by its id, whatever its text is: a character that was cut belongs before it.
                 cut(&mut texts, &mut decoder);
             }
-            texts.push((id, decoder.push(id)?.to_owned()));
+            texts.push((decoder.push(id)?.to_owned(), id));
         }
         cut(&mut texts, &mut decoder);
         Ok(texts)
@@ -260,6 +264,12 @@ impl Tokenizer {
             [] => self.specials.spelling(id).map(str::as_bytes),
             token => Some(token),
         }
+    }
+
+    /// How many tokens there are, control tokens not counted.
+    #[expect(clippy::len_without_is_empty, reason = "each byte is a token: it never is")]
+    pub fn len(&self) -> usize {
+        self.ranks.len()
     }
 
     /// Whether an id is that of a control token.
@@ -308,8 +318,8 @@ impl Tokenizer {
 }
 
 /// What the decoder holds never becomes whole: it is text of the last id.
-fn cut(texts: &mut [(u32, String)], decoder: &mut Decoder<'_>) {
-    if let Some((_, text)) = texts.last_mut() {
+fn cut(texts: &mut [(String, u32)], decoder: &mut Decoder<'_>) {
+    if let Some((text, _)) = texts.last_mut() {
         text.push_str(decoder.finish());
     }
 }

@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 
 use proptest::prelude::*;
-use support::{PAIRS, data};
+use support::{PAIRS, data, line, pair};
 
 /// Ids that both give, and what they spell.
 fn check(text: &str) -> Result<(), TestCaseError> {
@@ -55,6 +55,32 @@ proptest! {
         for pair in PAIRS.iter() {
             let bytes: Vec<u8> = places.iter().flat_map(|place| place.get(&pair.tokens).clone()).collect();
             check(&String::from_utf8_lossy(&bytes))?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Ranks of every shape: tokens that merges do not reach, that overlap, and that are made in several ways.
+    #[test]
+    fn of_any_ranks(
+        merges in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..60),
+        texts in prop::collection::vec("[abc ]{0,60}", 20),
+    ) {
+        let mut tokens: Vec<Vec<u8>> = (0..=u8::MAX).rev().map(|byte| vec![byte]).collect();
+        let mut made: Vec<Vec<u8>> = [b"a", b"b", b"c", b" "].map(|byte| byte.to_vec()).into();
+        for (left, right) in merges {
+            let token = [left.get(&made).clone(), right.get(&made).clone()].concat();
+            if !made.contains(&token) {
+                made.push(token.clone());
+                tokens.push(token);
+            }
+        }
+        let file: String = (0..).zip(&tokens).map(|(rank, token)| line(token, rank)).collect();
+        let pair = pair(file.as_bytes());
+        for text in texts {
+            prop_assert_eq!(pair.ours.encode(&text), pair.reference(&text), "{:?}", text);
         }
     }
 }

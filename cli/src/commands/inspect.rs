@@ -72,9 +72,9 @@ fn recorded(args: &InspectArgs, request: Request, chunks: &[Vec<u8>]) -> anyhow:
     let mut parser = Parser::new(request);
     let mut chat = Chat::new(IdPolicy::numbered(0));
     for chunk in chunks {
-        parser.push_bytes(chunk, &mut chat)?;
+        parser.push_bytes(chunk, &mut chat);
     }
-    let reason = parser.finish(&args.finish, &mut chat)?.to_owned();
+    let reason = parser.finish(&args.finish, &mut chat).to_owned();
     let outcome = Outcome::new(chat.into_message().unwrap_or_default(), &reason);
     let texts: Option<Vec<String>> = chunks.iter().map(|chunk| String::from_utf8(chunk.clone()).ok()).collect();
     let bytes = texts.is_none().then(|| chunks.iter().cloned().map(Hex).collect());
@@ -170,7 +170,7 @@ impl<W: Write> Page<'_, W> {
         let new = || View { parser: Parser::new(request.clone()), seen: Seen::default() };
         for (number, (choice, delta)) in (1..).zip(deltas) {
             let view = views.entry(*choice).or_insert_with(new);
-            delta.push(&mut view.parser, &mut view.seen)?;
+            delta.push(&mut view.parser, &mut view.seen);
             let choice = label(*choice);
             self.chunk(number, *delta, &choice)?;
             self.events(&mut view.seen)?;
@@ -180,7 +180,7 @@ impl<W: Write> Page<'_, W> {
             views.insert(0, new());
         }
         for (choice, mut view) in views {
-            let reason = view.parser.finish(reason, &mut view.seen)?.to_owned();
+            let reason = view.parser.finish(reason, &mut view.seen).to_owned();
             let choice = label(choice);
             writeln!(self.out, "{BOLD} end{BOLD:#}{choice}")?;
             self.events(&mut view.seen)?;
@@ -251,6 +251,7 @@ impl<W: Write> Page<'_, W> {
             OwnedEvent::Dropped(raw) => (LOST, "dropped", text(raw)),
             OwnedEvent::Markup(raw) => (DIM, "markup", text(raw)),
             OwnedEvent::Diagnostic(code) => (WARN, "diagnostic", format!("{WARN}{code}{WARN:#}")),
+            other => (WARN, "event", format!("{other:?}")),
         }
     }
 

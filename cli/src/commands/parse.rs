@@ -16,10 +16,10 @@ pub(crate) fn run(args: &ParseArgs) -> anyhow::Result<ExitCode> {
     let mut input = Input::open(&args.file, args.chunk)?;
     let mut out = std::io::stdout().lock();
     while let Some(chunk) = input.next()? {
-        parser.push_bytes(&chunk, &mut output)?;
+        parser.push_bytes(&chunk, &mut output);
         output.write(&mut out)?;
     }
-    let reason = parser.finish(&args.finish, &mut output)?;
+    let reason = parser.finish(&args.finish, &mut output);
     output.finish(&parser, reason, &mut out)?;
     format.end(&mut out)?;
     out.flush()?;

@@ -1,4 +1,4 @@
-//! `prompt`: a Chat Completions request in; its prompt out, as text, as pieces, or coloured for people.
+//! `prompt`: a Chat Completions request in; its prompt out: as text, pieces or token ids, or coloured for people.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -7,7 +7,9 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use kimi_xtml::{Conversation, Label, Marker, Piece, Prompt, encode};
 use kimi_xtml_cli::{cases, show};
+use kimi_xtml_tokenizer::Tokenizer;
 use serde::Serialize;
+use serde_json::json;
 
 use super::{stdout, text};
 use crate::args::PromptArgs;
@@ -19,13 +21,24 @@ pub(crate) fn run(args: &PromptArgs) -> anyhow::Result<ExitCode> {
     let mut conversation = read.with_context(name)?;
     conversation.partial_mode = !args.no_partial;
     let prompt = encode(&conversation).with_context(name)?;
+    let tokenizer = args.tokenizer.as_ref().map(Tokenizer::open).transpose()?;
     let plain = anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never;
+    let mut out = io::BufWriter::new(io::stdout().lock());
     if args.pieces {
-        pieces(&prompt, &mut io::BufWriter::new(io::stdout().lock()))?;
+        pieces(&prompt, &mut out)?;
+    } else if let (true, Some(tokenizer)) = (args.ids, &tokenizer) {
+        writeln!(out, "{}", json!(tokenizer.encode_pieces(&prompt.pieces)))?;
+        out.flush()?;
+    } else if let (true, Some(tokenizer)) = (args.count, &tokenizer) {
+        let ids = tokenizer.count_pieces(&prompt.pieces);
+        writeln!(out, "{}", json!({"ids": ids, "prompt_tokens": ids - prompt.unbilled}))?;
+        out.flush()?;
     } else if plain && !io::stdout().is_terminal() {
         // As it is: `stdout()` would take terminal escapes out of it.
-        io::stdout().lock().write_all(prompt.text().as_bytes())?;
+        out.write_all(prompt.text().as_bytes())?;
+        out.flush()?;
     } else {
+        drop(out);
         coloured(&prompt, &mut stdout())?;
     }
     Ok(ExitCode::SUCCESS)

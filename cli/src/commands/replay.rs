@@ -45,12 +45,12 @@ fn play(case: &Case, args: &ReplayArgs, pace: &mut Pace, out: &mut impl Write) -
     for (choice, delta) in &deltas {
         pace.wait(delta.tokens());
         if let Some((parser, output)) = choices.get_mut(choice) {
-            delta.push(parser, output)?;
+            delta.push(parser, output);
             output.write(out)?;
         }
     }
     for (mut parser, mut output) in choices.into_values() {
-        let reason = parser.finish(&case.context.engine_finish_reason, &mut output)?;
+        let reason = parser.finish(&case.context.engine_finish_reason, &mut output);
         output.finish(&parser, reason, out)?;
     }
     Ok(format.end(out)?)

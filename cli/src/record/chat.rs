@@ -95,7 +95,7 @@ pub(crate) fn read_from(bytes: &[u8], name: &str, stem: &str) -> anyhow::Result<
         _ => stream.by_ref().collect(),
     };
     let entries = entries.map_err(|error| {
-        // An object that has the wrong members has no place: it begins behind those that were read.
+        // An object that has the wrong members has no place: it begins after those that were read.
         let begin = bytes.len() - bytes[stream.byte_offset()..].trim_ascii_start().len();
         let begins = 1 + bytes[..begin].iter().filter(|&&byte| byte == b'\n').count();
         let line = error.line().max(begins);
@@ -125,16 +125,12 @@ pub(crate) fn read_from(bytes: &[u8], name: &str, stem: &str) -> anyhow::Result<
 
 fn turn(id: String, user: Option<String>, message: ChatMessage, tools: &[Tool], tool_choice: Option<Choice>) -> Turn {
     let mut declared: Vec<String> = tools.iter().map(|tool| tool.function.name.clone()).collect();
-    let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| ToolCall {
-        name: call.function.name,
-        arguments: respelled(&call.function.arguments),
-        ..ToolCall::default()
+    let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| {
+        let arguments = respelled(&call.function.arguments);
+        ToolCall::new(call.function.name, arguments)
     });
-    let message = Message {
-        reasoning: message.reasoning_content.unwrap_or_default(),
-        content: message.content.map(Content::text).unwrap_or_default(),
-        tool_calls: calls.collect(),
-    };
+    let content = message.content.map(Content::text).unwrap_or_default();
+    let message = Message::of(message.reasoning_content.unwrap_or_default(), content, calls.collect());
     for call in &message.tool_calls {
         if !declared.contains(&call.name) {
             declared.push(call.name.clone());

@@ -40,7 +40,7 @@ pub(crate) fn turns(items: Vec<Line>, name: &str, solutions: &[Line]) -> anyhow:
             id,
             kind: kind.into(),
             user: Some(question.into()),
-            message: Message { reasoning, content: content.into(), ..Message::default() },
+            message: Message::of(reasoning, content, Vec::new()),
             ..Turn::default()
         };
         if let Some(answer) = item.get("answer").and_then(Value::as_str) {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::{Map, Number, Value};
 
-/// A blank behind each comma and colon.
+/// A blank after each comma and colon.
 struct Spaced;
 
 impl Formatter for Spaced {

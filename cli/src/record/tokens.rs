@@ -84,7 +84,7 @@ fn joined<'a>(pieces: &'a [Piece<'a>]) -> Vec<Piece<'a>> {
 
 fn encode(tokenizer: &Tokenizer, text: &str, tokens: &mut Vec<Token>) {
     let texts = tokenizer.texts(&tokenizer.encode(text)).expect("the tokenizer's own ids");
-    tokens.extend(texts.into_iter().map(|(id, text)| Token { text, id: Some(id), marker: None }));
+    tokens.extend(texts.into_iter().map(|(text, id)| Token { text, id: Some(id), marker: None }));
 }
 
 fn schedule(text: &str, random: &mut fastrand::Rng, tokens: &mut Vec<Token>) {

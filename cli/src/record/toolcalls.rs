@@ -180,12 +180,7 @@ fn turn_of(
         if id.len().is_multiple_of(2) { String::new() } else { format!("I'll look that up ({}).", calls.len()) };
     let mut tools = declared.to_vec();
     tools.extend(names.iter().map(|name| (*name).to_owned()).filter(|name| !declared.contains(name)));
-    let call = |(name, arguments): (String, Map<String, Value>)| ToolCall {
-        name,
-        arguments: python::arguments(&arguments),
-        ..ToolCall::default()
-    };
-    let tool_calls = calls.into_iter().map(call).collect();
-    let message = Message { reasoning, content, tool_calls };
+    let call = |(name, arguments): (String, Map<String, Value>)| ToolCall::new(name, python::arguments(&arguments));
+    let message = Message::of(reasoning, content, calls.into_iter().map(call).collect());
     Some(Turn { id, kind: kind.into(), user, message, tools, ..Turn::default() })
 }

@@ -92,7 +92,7 @@ impl Variation {
                 return;
             }
         };
-        // Behind a blank, so that no word is torn.
+        // After a blank, so that no word is torn.
         let places: Vec<usize> = text.match_indices(' ').map(|(at, _)| at + 1).collect();
         let at = random.choice(&places).copied().unwrap_or(0);
         text.insert_str(at, provoking);

@@ -75,7 +75,7 @@ macro_rules! version {
                 heard
             }
 
-            /// The frames behind the reasoning parser, each with its chunk; the last one ends the stream.
+            /// The frames after the reasoning parser, each with its chunk; the last one ends the stream.
             fn reasoned(stream: &Stream, setup: Setup) -> Vec<(usize, Frame)> {
                 let first: Frame = serde_json::from_str(FRAME).expect("a frame of the documented form");
                 let frame = |parsed: &ParserResult, reason| {

@@ -1,6 +1,6 @@
 //! This project's parser: text alone, or text with token ids.
 
-use kimi_xtml::{Event, Parser, Span};
+use kimi_xtml::{Event, Parser, sink_fn};
 
 use crate::heard::{Heard, Kind};
 use crate::stream::Stream;
@@ -17,21 +17,15 @@ fn play(stream: &Stream, mut heard: Heard, with_ids: bool) -> Heard {
     let mut parser = Parser::new(stream.request.clone());
     let ids = stream.ids.as_ref().filter(|_| with_ids);
     for (number, chunk) in stream.chunks.iter().enumerate() {
-        let mut sink = |event: Event<'_>, _: Span| say(&mut heard, number, event);
-        let pushed = match ids {
+        let mut sink = sink_fn(|event, _| say(&mut heard, number, event));
+        match ids {
             Some(ids) => parser.push_with_ids(chunk, &ids[number], &mut sink),
             None => parser.push(chunk, &mut sink),
-        };
-        if let Err(error) = pushed {
-            return Heard::failed(error);
         }
     }
     let last = stream.chunks.len();
-    let mut sink = |event: Event<'_>, _: Span| say(&mut heard, last, event);
-    match parser.finish(&stream.reason, &mut sink) {
-        Ok(_) => heard,
-        Err(error) => Heard::failed(error),
-    }
+    parser.finish(&stream.reason, &mut sink_fn(|event, _| say(&mut heard, last, event)));
+    heard
 }
 
 fn say(heard: &mut Heard, chunk: usize, event: Event<'_>) {

@@ -180,7 +180,7 @@ impl Report {
                 if worst < 1.0 { format!("worst {worst:.3}") } else { "all 1.0".into() }
             );
         }
-        page.push_str("</svg><figcaption><span class=\"key plain\">whole replies</span><span class=\"key provoking\">provoking replies</span><span class=\"key cut\">replies that a limit cuts behind the answer</span> — a dot a setting; hover for its name</figcaption></figure>\n");
+        page.push_str("</svg><figcaption><span class=\"key plain\">whole replies</span><span class=\"key provoking\">provoking replies</span><span class=\"key cut\">replies that a limit cuts after the answer</span> — a dot a setting; hover for its name</figcaption></figure>\n");
     }
 
     fn classes(&self, page: &mut String) {

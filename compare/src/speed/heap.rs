@@ -7,8 +7,7 @@ use allocation_counter::measure;
 use kimi_xtml::{Parser, Request};
 use kimi_xtml_benches::{Cut, shape};
 
-use super::page::{Allocated, Heap};
-use super::{About, K, PARSERS, about, parsers, play, stream, wrong};
+use super::{About, Allocated, Heap, K, PARSERS, about, parsers, play, stream, wrong};
 use crate::heard::Heard;
 use crate::peers;
 

@@ -11,32 +11,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::targets::{number, targets};
-use super::{About, CALL, CALLS, K, KILO, Measured, PARSERS, Point, Results, SHAPES, USUAL, WHOLE, plot};
+use super::{
+    About, Allocated, CALL, CALLS, Heap, K, KILO, Measured, PARSERS, Point, Results, SHAPES, USUAL, WHOLE, plot,
+};
 use crate::report::{between, thousands};
-
-/// What parsers allocated.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Heap {
-    pub(crate) about: About,
-    pub(crate) streams: Vec<Allocated>,
-    /// Allocations of a construction, and of a reset.
-    pub(crate) new: u64,
-    pub(crate) reset: u64,
-}
-
-/// What a parser allocated for one stream.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Allocated {
-    pub(crate) parser: String,
-    pub(crate) shape: String,
-    pub(crate) size: usize,
-    pub(crate) bytes: usize,
-    /// The most bytes that were live at once.
-    pub(crate) most: u64,
-    /// All bytes that were allocated.
-    pub(crate) all: u64,
-    pub(crate) wrong: Option<String>,
-}
 
 /// What parsers cost from Python, as `python/engines --bench` writes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

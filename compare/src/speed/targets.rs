@@ -2,8 +2,7 @@
 //!
 //! In: results. Out: a line a target: what it asks, what was measured, whether it holds. What was not measured does not hold.
 
-use super::page::Heap;
-use super::{K, Results, USUAL};
+use super::{Allocated, Heap, K, Results, USUAL};
 
 /// A target.
 pub(crate) struct Target {
@@ -89,7 +88,7 @@ fn memory(heap: &Heap) -> [Target; 3] {
         let streams = heap.streams.iter();
         streams.filter(move |it| it.parser == parser && shape.contains(&&*it.shape))
     };
-    let named = |it: &super::page::Allocated| format!("{}, {} KB", it.shape, it.size >> 10);
+    let named = |it: &Allocated| format!("{}, {} KB", it.shape, it.size >> 10);
     let small = own("kimi-xtml", &["reasoning", "code", "calls"]).map(|it| (named(it), it.most as f64));
     let held = own("kimi-xtml", &["object"]).map(|it| (named(it), it.most as f64 / it.bytes as f64));
     let streamed = own("kimi-xtml, stream_json", &["object"]).map(|it| (named(it), it.most as f64));

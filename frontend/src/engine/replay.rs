@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
-use kimi_xtml::Channel;
+use kimi_xtml::{Channel, Logprob};
 use kimi_xtml_cli::cases::{self, Case};
 use kimi_xtml_cli::play::Delta;
 use serde::Deserialize;
 
-use super::{Chunk, Logprob, Said};
+use super::{Chunk, Said};
 
 /// The records of some files.
 #[derive(Debug, Default)]
@@ -106,5 +106,5 @@ pub(crate) fn logprob(id: u32, bytes: &[u8], top: usize) -> Logprob {
         0 => (bytes.to_vec(), logprob),
         _ => (format!("alt{n}").into_bytes(), logprob - n as f64),
     };
-    Logprob { bytes: bytes.into(), logprob, top: (0..top).map(alternative).collect() }
+    Logprob::new(bytes, logprob).with_top((0..top).map(alternative).collect())
 }

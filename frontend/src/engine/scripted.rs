@@ -210,11 +210,11 @@ fn turn(job: &mut Job, thinks: bool, budget: &mut Budget) -> Result<(Message, bo
                 Some(schema) => made_up(schema, seed.wrapping_add(call), budget)
                     .map_err(|why| EngineError::Refused(format!("tools: no arguments for `{}`: {why}", tool.name)))?,
             };
-            calls.push(ToolCall { name: tool.name.clone(), arguments, complete: true, ..ToolCall::default() });
+            calls.push(ToolCall::new(&tool.name, arguments));
         }
         let names: Vec<_> = calls.iter().map(|call| &*call.name).collect();
         let reasoning = reasoning(format!("The user needs {}. I will call it.", names.join(" and ")));
-        return Ok((Message { reasoning, tool_calls: calls, ..Message::default() }, false));
+        return Ok((Message::of(reasoning, "", calls), false));
     }
     let (content, echoes) = match (&job.schema, job.said.result.take()) {
         (Some(schema), _) => {
@@ -228,7 +228,7 @@ fn turn(job: &mut Job, thinks: bool, budget: &mut Budget) -> Result<(Message, bo
         },
     };
     let reasoning = reasoning("The user said something. I will repeat it.".into());
-    Ok((Message { reasoning, content, ..Message::default() }, echoes))
+    Ok((Message::of(reasoning, content, Vec::new()), echoes))
 }
 
 /// A value that a schema takes, as JSON.

@@ -11,11 +11,12 @@ use bytes::{Buf, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::once;
 use futures_util::{Stream, StreamExt};
+use kimi_xtml::Logprob;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::prompt::{Form, Takes};
-use super::{Chunk, Engine, EngineError, Generation, Job, Logprob, Step};
+use super::{Chunk, Engine, EngineError, Generation, Job, Step};
 
 /// The longest event that is read.
 const MAX_EVENT: usize = 4 << 20;
@@ -171,7 +172,7 @@ impl Logprobs {
             let top = tops.next().flatten().unwrap_or_default();
             let mut top: Vec<_> = top.into_iter().map(|(token, logprob)| (token.into_bytes(), logprob)).collect();
             top.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-            Logprob { bytes: token.into_bytes(), logprob: logprob.unwrap_or(-9999.0), top }
+            Logprob::new(token, logprob.unwrap_or(-9999.0)).with_top(top)
         };
         tokens.map(one).collect()
     }

@@ -247,14 +247,15 @@ pub(crate) fn check_usage(usage: &Value) {
     assert!(number("/prompt_tokens_details/cached_tokens") <= number("/prompt_tokens"));
 }
 
-/// One empty reasoning frame: behind the last that is not empty, before the first content or call.
+/// One empty reasoning frame: after the last that is not empty, before the first content or call.
 fn check_reasoning_end(frames: &[Value]) {
     let reasoning = |frame: &Value| frame["delta"]["reasoning_content"].as_str().map(str::to_owned);
     let said = |frame: &Value| reasoning(frame).is_some_and(|text| !text.is_empty());
     let ends: Vec<_> =
         (0..frames.len()).filter(|&at| reasoning(&frames[at]).is_some_and(|text| text.is_empty())).collect();
     let Some(first) = frames.iter().position(said) else {
-        assert_eq!(ends, [0; 0]);
+        // Thinking that said nothing still ends, in the first frame after the role's.
+        assert!(ends.is_empty() || ends == [1], "{ends:?}");
         return;
     };
     assert_eq!(ends.len(), 1);

@@ -2,16 +2,19 @@
 
 What comes in: generated text or bytes, cut anywhere, or text with token ids. What goes out: events (`Parser`,
 `parse`) or Chat Completions deltas and messages (`ChatStream`). Misuse raises `StateError`; model output never raises.
-`encode` is the way back: a request's messages as the prompt.
+`encode` is the way back: a request's messages as the prompt. `Tokenizer` gives its ids, `Turn` goes from one prompt to
+the next without encoding again what was generated, and `labels` says what each token of a generation is for.
 
 `kimi_xtml.vllm` and `kimi_xtml.sglang` put the parser into these engines; they are imported only by who uses them.
 """
 
 from kimi_xtml._kimi_xtml import (
     CODES,
+    LABELS,
     ArgumentEnd,
     Arguments,
     ArgumentStart,
+    BridgeError,
     CallEnd,
     CallStart,
     ChatStream,
@@ -26,9 +29,12 @@ from kimi_xtml._kimi_xtml import (
     Reasoning,
     Start,
     StateError,
+    Tokenizer,
+    Turn,
     Withheld,
     __version__,
     encode,
+    labels,
     opened_channel,
     parse,
     render,
@@ -37,9 +43,11 @@ from kimi_xtml.types import Event
 
 __all__ = [
     "CODES",
+    "LABELS",
     "ArgumentEnd",
     "ArgumentStart",
     "Arguments",
+    "BridgeError",
     "CallEnd",
     "CallStart",
     "ChatStream",
@@ -55,9 +63,12 @@ __all__ = [
     "Reasoning",
     "Start",
     "StateError",
+    "Tokenizer",
+    "Turn",
     "Withheld",
     "__version__",
     "encode",
+    "labels",
     "opened_channel",
     "parse",
     "render",

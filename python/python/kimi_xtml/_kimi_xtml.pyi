@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, final
 
@@ -5,9 +6,11 @@ from kimi_xtml.types import Channel, Delta, Event, Label, Message, Report, Value
 
 __all__ = [
     "CODES",
+    "LABELS",
     "ArgumentEnd",
     "ArgumentStart",
     "Arguments",
+    "BridgeError",
     "CallEnd",
     "CallStart",
     "ChatStream",
@@ -22,10 +25,13 @@ __all__ = [
     "Reasoning",
     "Start",
     "StateError",
+    "Tokenizer",
+    "Turn",
     "Withheld",
     "_Empty",
     "__version__",
     "encode",
+    "labels",
     "opened_channel",
     "parse",
     "render",
@@ -33,11 +39,16 @@ __all__ = [
 
 __version__: str
 CODES: tuple[str, ...]
+LABELS: tuple[Label, ...]
 
 class StateError(RuntimeError): ...
 
 class EncodeError(ValueError):
     place: str
+
+class BridgeError(ValueError):
+    reason: str
+    message: int | None
 
 @final
 class Start:
@@ -272,7 +283,7 @@ class Parser:
     def push_with_ids(self, text: str, ids: Sequence[int], /) -> list[Event]: ...
     def push_text(self, text: str, /) -> list[Event]: ...
     def push_marker(self, marker: str | int, /) -> list[Event]: ...
-    def push_token(self, id: int, text: str, /) -> list[Event]: ...
+    def push_token(self, text: str, id: int, /) -> list[Event]: ...
     def finish(self, reason: str = "stop", /) -> list[Event]: ...
     def reset(self) -> None: ...
     @property
@@ -303,7 +314,7 @@ class ChatStream:
     def push_with_ids(self, text: str, ids: Sequence[int], /) -> list[Delta] | None: ...
     def push_text(self, text: str, /) -> list[Delta] | None: ...
     def push_marker(self, marker: str | int, /) -> list[Delta] | None: ...
-    def push_token(self, id: int, text: str, /) -> list[Delta] | None: ...
+    def push_token(self, text: str, id: int, /) -> list[Delta] | None: ...
     def finish(self, reason: str = "stop", /) -> list[Delta] | None: ...
     def reset(self) -> None: ...
     @property
@@ -330,6 +341,7 @@ def parse(
     value_limit: int = 8388608,
 ) -> list[Event]: ...
 def render(message: object, /, *, opened: Channel | None = None) -> str: ...
+
 @final
 class Prompt:
     @property
@@ -349,9 +361,69 @@ class Prompt:
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
-def encode(
-    request: Mapping[str, Any] | str | bytes | bytearray, /, *, partial_mode: bool = True
-) -> Prompt: ...
+def encode(request: Mapping[str, Any] | str | bytes | bytearray, /, *, partial_mode: bool = True) -> Prompt: ...
+
+@final
+class Tokenizer:
+    def __new__(cls, path: str | os.PathLike[str], /) -> Tokenizer: ...
+    def encode(self, text: str | Prompt, /) -> list[int]: ...
+    def encode_control(self, text: str, /) -> list[int]: ...
+    def count(self, text: str | Prompt, /) -> int: ...
+    def decode(self, ids: Sequence[int], /) -> bytes: ...
+    def texts(self, ids: Sequence[int], /) -> list[str]: ...
+    def token(self, id: int, /) -> bytes | None: ...
+    def prompt_labels(self, prompt: Prompt, /) -> bytes: ...
+    def labels(
+        self,
+        ids: Sequence[int],
+        /,
+        *,
+        tools: Iterable[object] | None = None,
+        tool_choice: object = None,
+        opened: Channel | None = None,
+        separate_reasoning: bool = True,
+        undeclared: Literal["withhold", "content"] = "withhold",
+        stream_json: bool = False,
+        value_limit: int = 8388608,
+    ) -> bytes: ...
+
+@final
+class Turn:
+    def __new__(
+        cls,
+        tokenizer: Tokenizer,
+        request: Mapping[str, Any] | str | bytes | bytearray,
+        /,
+        *,
+        partial_mode: bool = True,
+        forgive_missing_reasoning: bool = False,
+    ) -> Turn: ...
+    def next(self, generated: Sequence[int], request: Mapping[str, Any] | str | bytes | bytearray, /) -> Turn: ...
+    @property
+    def ids(self) -> list[int]: ...
+    @property
+    def labels(self) -> bytes: ...
+    @property
+    def generated(self) -> list[tuple[int, int]]: ...
+    @property
+    def opened(self) -> Literal["think", "response"] | None: ...
+    @property
+    def unbilled(self) -> int: ...
+    def __len__(self) -> int: ...
+
+def labels(
+    texts: Iterable[str],
+    ids: Sequence[int],
+    /,
+    *,
+    tools: Iterable[object] | None = None,
+    tool_choice: object = None,
+    opened: Channel | None = None,
+    separate_reasoning: bool = True,
+    undeclared: Literal["withhold", "content"] = "withhold",
+    stream_json: bool = False,
+    value_limit: int = 8388608,
+) -> bytes: ...
 def opened_channel(prompt: str | Sequence[int], /) -> Literal["think", "response"] | None: ...
 
 @final

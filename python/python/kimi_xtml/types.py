@@ -44,9 +44,7 @@ Channel: TypeAlias = Literal["think", "response", "tools"]
 ValueKind: TypeAlias = Literal["string", "number", "boolean", "null", "object", "array", "unknown", "block"]
 """What an argument is said to be; `block` is a `json` block, the whole arguments."""
 
-Label: TypeAlias = Literal[
-    "prompt", "markup", "reasoning", "content", "call-name", "argument", "withheld", "dropped"
-]
+Label: TypeAlias = Literal["prompt", "markup", "reasoning", "content", "call-name", "argument", "withheld", "dropped"]
 """What a part of a sequence is for; what the model generates has any but `prompt`."""
 
 

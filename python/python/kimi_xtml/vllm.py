@@ -254,7 +254,7 @@ class KimiXtmlReasoningParser(_Half, _ReasoningParser):  # type: ignore[misc]
         return False
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids behind the first end of reasoning."""
+        """The ids after the first end of reasoning."""
         self._used()
         at = _end_of_think(input_ids)
         return [] if at is None else input_ids[at:]
@@ -403,7 +403,7 @@ def _by_template(thinking: bool) -> Channel:
 
 
 def _end_of_think(ids: Sequence[int]) -> int | None:
-    """Where the ids behind the first end of reasoning begin; an opener belongs to what is behind it."""
+    """Where the ids after the first end of reasoning begin; an opener belongs to what follows it."""
     for at, number in enumerate(ids):
         if number in _MARKERS and (tag := tuple(ids[at : at + 3])) in _ENDS_THINK:
             return at + 3 if tag == _CLOSE_THINK else at

@@ -1,7 +1,6 @@
 //! What the tests share: ranks, the reference, and the data beside the project.
 #![allow(dead_code, reason = "each test needs a part of it")]
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -39,17 +38,17 @@ pub(crate) struct Pair {
     pub(crate) tokens: Vec<Vec<u8>>,
 }
 
-/// Of Kimi's ranks where the data has them, and of small ones.
+/// Of small ranks (the bytes, and what was learnt from this project's text), and of Kimi's where the data has them.
 pub(crate) static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
-    let small = (0..).zip(trained(300)).map(|(rank, token)| line(&token, rank)).collect::<String>();
-    [Some(small.into_bytes()), kimi_ranks()].into_iter().flatten().map(|file| pair(&file)).collect()
+    let small = include_bytes!("../tiny.tiktoken").to_vec();
+    std::iter::once(small).chain(kimi_ranks()).map(|file| pair(&file)).collect()
 });
 
 pub(crate) fn line(token: &[u8], rank: u32) -> String {
     format!("{} {rank}\n", BASE64_STANDARD.encode(token))
 }
 
-fn pair(file: &[u8]) -> Pair {
+pub(crate) fn pair(file: &[u8]) -> Pair {
     let ours = Tokenizer::from_ranks(file).unwrap();
     let tokens: Vec<Vec<u8>> = std::str::from_utf8(file)
         .unwrap()
@@ -65,37 +64,6 @@ impl Pair {
     pub(crate) fn reference(&self, text: &str) -> Vec<u32> {
         stretches(text).iter().flat_map(|stretch| self.reference.encode_ordinary(stretch)).collect()
     }
-}
-
-/// The tokens of a tokenizer trained on the project's own text: the bytes, and `merges` more.
-fn trained(merges: usize) -> Vec<Vec<u8>> {
-    let text = concat!(
-        include_str!("../../../README.md"),
-        include_str!("mod.rs"),
-        "漢字漢字 ääää \u{301}\u{301}      \n\n\n\n"
-    );
-    let mut parts: Vec<Vec<u8>> = text.bytes().map(|byte| vec![byte]).collect();
-    let mut tokens: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
-    for _ in 0..merges {
-        let mut counts: HashMap<Vec<u8>, usize> = HashMap::new();
-        for two in parts.windows(2) {
-            *counts.entry(two.concat()).or_default() += 1;
-        }
-        let (token, _) = counts.into_iter().max_by(|a, b| (a.1, &a.0).cmp(&(b.1, &b.0))).unwrap();
-        let mut merged: Vec<Vec<u8>> = Vec::new();
-        let mut rest = parts.into_iter().peekable();
-        while let Some(mut part) = rest.next() {
-            if rest.peek().is_some_and(|next| [&part[..], next].concat() == token) {
-                part.extend(rest.next().unwrap());
-            }
-            merged.push(part);
-        }
-        parts = merged;
-        if !tokens.contains(&token) {
-            tokens.push(token);
-        }
-    }
-    tokens
 }
 
 /// The stretches of a text, as Moonshot's Python cuts them.

@@ -8,20 +8,20 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::value::RawValue;
 
 use crate::api::delta::Delta;
-use crate::api::frames::json;
+use crate::api::sse::json;
 use crate::api::usage::Usage;
 use crate::message::Message;
 use crate::object::Object;
 
 /// The events of one message.
 ///
-/// Call order: [`start`](Messages::start), [`delta`](Messages::delta) for each delta, [`end`](Messages::end).
+/// Call order: [`start`](AnthropicMessages::start), [`delta`](AnthropicMessages::delta) for each delta, [`end`](AnthropicMessages::end).
 ///
 /// ```
 /// use bytes::BytesMut;
-/// use kimi_xtml::{Delta, Messages, Usage};
+/// use kimi_xtml::{Delta, AnthropicMessages, Usage};
 ///
-/// let mut events = Messages::new("msg_1", "kimi-k3");
+/// let mut events = AnthropicMessages::new("msg_1", "kimi-k3");
 /// let mut out = BytesMut::new();
 /// events.start(&Usage::default(), &mut out);
 /// out.clear();
@@ -35,7 +35,7 @@ use crate::object::Object;
 /// );
 /// ```
 #[derive(Clone, Debug)]
-pub struct Messages {
+pub struct AnthropicMessages {
     id: String,
     model: String,
     /// The block that is open.
@@ -51,10 +51,10 @@ enum Block {
     ToolUse,
 }
 
-impl Messages {
+impl AnthropicMessages {
     /// Events of the message `id`, by this model.
     pub fn new(id: &str, model: &str) -> Self {
-        Messages { id: id.into(), model: model.into(), open: None, stopped: 0 }
+        AnthropicMessages { id: id.into(), model: model.into(), open: None, stopped: 0 }
     }
 
     /// The first event, with the usage of the prompt.
@@ -67,6 +67,7 @@ impl Messages {
     /// The events of one delta.
     pub fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
         match delta {
+            Delta::Reasoning("") => {}
             Delta::Reasoning(text) => {
                 self.open(Block::Thinking, out);
                 self.part(Object((("type", "thinking_delta"), ("thinking", text))), out);
@@ -86,12 +87,13 @@ impl Messages {
             Delta::Arguments { json, .. } => {
                 self.part(Object((("type", "input_json_delta"), ("partial_json", json))), out);
             }
+            Delta::CallEnd { .. } => self.stop(out),
         }
     }
 
     /// The last events: the finish reason in the API's words, and the usage. `stop_sequence` is the stop string that was
     /// met, if one was.
-    pub fn end(mut self, reason: &str, stop_sequence: Option<&str>, usage: &Usage, out: &mut BytesMut) {
+    pub fn end(&mut self, reason: &str, stop_sequence: Option<&str>, usage: &Usage, out: &mut BytesMut) {
         self.stop(out);
         let delta = Object((("stop_reason", stop_reason(reason, stop_sequence)), ("stop_sequence", stop_sequence)));
         event2("message_delta", ("delta", delta), ("usage", Tokens(usage)), out);
@@ -214,7 +216,7 @@ struct Blocks<'a>(&'a Message);
 
 impl Serialize for Blocks<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Message { reasoning, content, tool_calls } = self.0;
+        let Message { reasoning, content, tool_calls, .. } = self.0;
         let mut blocks = serializer.serialize_seq(None)?;
         if !reasoning.is_empty() {
             blocks.serialize_element(&Object((("type", "thinking"), ("thinking", reasoning), ("signature", ""))))?;
