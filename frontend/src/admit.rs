@@ -171,8 +171,10 @@ fn said(mut messages: Vec<PromptMessage<'static>>) -> Said {
 
 /// Refuses what is longer than the engine's context.
 fn fits(job: &Job, context: Option<u64>) -> Result<(), ApiError> {
-    let (Some(context), asked) = (context, job.max_tokens.unwrap_or(1)) else { return Ok(()) };
-    let prompt = job.prompt.tokens;
+    let (Some(context), asked) = (context.filter(|_| job.prompt.exact), job.max_tokens.unwrap_or(1)) else {
+        return Ok(()); // the engine knows
+    };
+    let prompt = job.prompt.tokens + job.prompt.unbilled;
     if prompt.saturating_add(asked) <= context {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -21,7 +22,7 @@ use crate::engine::{EngineError, Steps};
 use crate::error::{ApiError, json_response};
 use crate::request::{StreamOptions, chat};
 use crate::turn::Turn;
-use crate::{App, ids, now};
+use crate::{App, ids, now, within};
 
 /// Answers a request.
 ///
@@ -34,15 +35,15 @@ pub async fn completions(State(app): State<Arc<App>>, request: Request) -> Resul
     let (stream, options, ignored) = (asked.stream, asked.options, asked.ignored.clone());
     let (turns, steps) = begin(&app, asked).await?;
     let head = Head { id: ids::chat_completion(), created: now(), model: app.models.name().to_owned() };
-    let prompt = total(&turns);
+    let prompt = turns.iter().all(Turn::counted).then(|| usage_headers(&total(&turns)));
     let response = if stream {
-        let frames = self::stream(head, turns, steps, options, logprobs);
+        let frames = self::stream(head, turns, steps, options, logprobs, app.keep_alive);
         ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], frames).into_response()
     } else {
         let body = whole(head, turns, steps, logprobs).await?;
         json_response(StatusCode::OK, &body)
     };
-    Ok((usage_headers(&prompt), ignored_header(ignored), response).into_response())
+    Ok((prompt, ignored_header(ignored), response).into_response())
 }
 
 /// What all frames of a response share.
@@ -73,6 +74,7 @@ fn stream(
     mut steps: StreamMap<usize, Steps>,
     options: StreamOptions,
     logprobs: bool,
+    keep_alive: Duration,
 ) -> Body {
     let frames = Frames::new(&head.id, head.created, &head.model);
     let mut writers: Vec<Writer> =
@@ -84,7 +86,12 @@ fn stream(
             writer.start(turn, &mut out);
         }
         yield Ok::<Bytes, Infallible>(out.split().freeze());
-        while let Some((index, step)) = steps.next().await {
+        loop {
+            let Some(next) = within(keep_alive, steps.next()).await else {
+                yield Ok(Bytes::from_static(b": keep-alive\n\n"));
+                continue;
+            };
+            let Some((index, step)) = next else { break };
             let turn = &mut turns[index];
             match step {
                 Ok(step) => turn.take(step),

@@ -98,6 +98,8 @@ pub struct Generation {
     pub prompt_tokens: u64,
     /// Those of them that came from a cache.
     pub cached_tokens: u64,
+    /// Whether both are the engine's last word: it has begun to generate.
+    pub counted: bool,
     /// The channel that the prompt left open.
     pub opened: Option<Channel>,
     /// What is generated.
@@ -114,6 +116,19 @@ pub struct Step {
     pub chunks: Vec<Chunk>,
     /// The engine's finish reason, with the last step.
     pub end: Option<String>,
+    /// What the engine counted so far.
+    pub usage: Option<Counted>,
+}
+
+/// Tokens, as far as the engine counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// Those of the prompt that are billed.
+    pub prompt_tokens: Option<u64>,
+    /// Those of them that came from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Those that were generated.
+    pub completion_tokens: Option<u64>,
 }
 
 /// A token delta.

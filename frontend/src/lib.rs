@@ -8,14 +8,15 @@ pub mod admit;
 mod body;
 pub mod chat;
 pub mod engine;
+pub mod engine_options;
 pub mod error;
 pub mod ids;
 pub mod messages;
 mod models;
+mod notice;
 pub mod one;
 pub mod request;
 pub mod responses;
-pub mod stop;
 pub mod turn;
 
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct App {
     pub policy: Policy,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
+    /// How long a stream is silent before it says that it is alive.
+    pub keep_alive: Duration,
     /// Whether call ids are random, and not `{name}_{index}`.
     pub random_ids: bool,
     /// Lets a few large requests be read at the same time.
@@ -65,6 +68,7 @@ impl App {
             tokenizer: None,
             policy: Policy::default(),
             body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(10),
             random_ids: false,
             heavy: Arc::new(Semaphore::new(HEAVY)),
         }
@@ -102,6 +106,11 @@ impl App {
     async fn body(&self, request: Request) -> Result<Bytes, ApiError> {
         body::body(request, self.policy.max_body, self.body_timeout).await
     }
+}
+
+/// What comes within this time; none if it was over. Dropped, it loses nothing that is a stream's next item.
+async fn within<T>(time: Duration, next: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(time, next).await.ok()
 }
 
 /// Unix time in seconds.

@@ -32,7 +32,7 @@ pub async fn messages(State(app): State<Arc<App>>, request: Request) -> Result<R
     let (turn, steps) = one::begin(&app, asked, call_ids).await?;
     let events = AnthropicMessages::new(&format!("msg_{}", ids::object_id()), app.models.name());
     if stream {
-        return Ok((ignored, one::stream(turn, steps, events)).into_response());
+        return Ok((ignored, one::stream(&app, turn, steps, events)).into_response());
     }
     let (turn, reason) = one::whole(turn, steps).await?;
     let usage = turn.usage();
@@ -53,6 +53,8 @@ pub async fn count_tokens(State(app): State<Arc<App>>, request: Request) -> Resu
 }
 
 impl Events for AnthropicMessages {
+    const ALIVE: &'static str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+
     fn start(&mut self, turn: &Turn, out: &mut BytesMut) {
         AnthropicMessages::start(self, &turn.usage(), out);
     }

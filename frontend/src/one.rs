@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use kimi_xtml::{Delta, IdPolicy};
 use tokio_stream::StreamExt;
 
-use crate::App;
+use crate::{App, within};
 use crate::admit::Asked;
 use crate::chat::usage_headers;
 use crate::engine::{EngineError, Steps};
@@ -21,6 +21,9 @@ use crate::turn::Turn;
 
 /// How an API writes events.
 pub trait Events: Send + 'static {
+    /// Says, where nothing else is to say, that the connection is alive.
+    const ALIVE: &'static str;
+
     /// Before the first delta.
     fn start(&mut self, turn: &Turn, out: &mut BytesMut);
     /// A delta.
@@ -42,9 +45,10 @@ pub(crate) async fn begin(app: &App, asked: Asked, ids: IdPolicy) -> Result<(Tur
 }
 
 /// The events, as they are generated.
-pub(crate) fn stream(turn: Turn, mut steps: Steps, mut events: impl Events) -> Response {
+pub(crate) fn stream<E: Events>(app: &App, turn: Turn, mut steps: Steps, mut events: E) -> Response {
+    let keep_alive = app.keep_alive;
     let mut turn = turn.without_message();
-    let headers = usage_headers(&turn.usage());
+    let headers = turn.counted().then(|| usage_headers(&turn.usage()));
     let body = Body::from_stream(async_stream::stream! {
         let mut out = BytesMut::new();
         events.start(&turn, &mut out);
@@ -54,7 +58,11 @@ pub(crate) fn stream(turn: Turn, mut steps: Steps, mut events: impl Events) -> R
                 yield Ok::<Bytes, Infallible>(out.split().freeze());
             }
             let broken = || Err(EngineError::Failed("the engine broke the generation off".into()));
-            match steps.next().await.unwrap_or_else(broken) {
+            let Some(next) = within(keep_alive, steps.next()).await else {
+                yield Ok(Bytes::from_static(E::ALIVE.as_bytes()));
+                continue;
+            };
+            match next.unwrap_or_else(broken) {
                 Ok(step) => turn.take(step),
                 Err(error) => {
                     turn.finish("abort");

@@ -30,7 +30,7 @@ pub async fn responses(State(app): State<Arc<App>>, request: Request) -> Result<
     let (turn, steps) = one::begin(&app, asked, IdPolicy::random()).await?;
     let events = Responses::new(&format!("resp_{}", ids::object_id()), now(), app.models.name(), repeated);
     if stream {
-        return Ok((ignored, one::stream(turn, steps, events)).into_response());
+        return Ok((ignored, one::stream(&app, turn, steps, events)).into_response());
     }
     let (turn, reason) = one::whole(turn, steps).await?;
     let usage = turn.usage();
@@ -40,6 +40,8 @@ pub async fn responses(State(app): State<Arc<App>>, request: Request) -> Result<
 }
 
 impl Events for Responses {
+    const ALIVE: &'static str = ": keep-alive\n\n";
+
     fn start(&mut self, _: &Turn, out: &mut BytesMut) {
         Responses::start(self, out);
     }

@@ -40,7 +40,8 @@ pub struct Scripted {
     pub rate: Option<f64>,
     /// Token deltas that go out in one step.
     pub group: NonZeroUsize,
-    writers: Arc<Semaphore>,
+    /// Lets a few turns be written at the same time.
+    pub writers: Arc<Semaphore>,
 }
 
 impl Default for Scripted {
@@ -64,6 +65,7 @@ impl Engine for Scripted {
             let generation = |choice| Generation {
                 prompt_tokens: tokens,
                 cached_tokens: repeated,
+                counted: true,
                 opened,
                 steps: Box::pin(paced(script.clone(), choice, logprobs, max, reason.clone(), self.group, self.rate)),
             };
@@ -147,7 +149,7 @@ fn paced(
                 tokio::task::consume_budget().await;
             }
             let done = end.is_some();
-            yield Ok(Step { chunks: step, end });
+            yield Ok(Step { chunks: step, end, usage: None });
             if done {
                 break;
             }
