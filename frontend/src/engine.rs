@@ -22,6 +22,11 @@ use serde_json::{Map, Value};
 pub trait Engine: Send + Sync + 'static {
     /// Starts to generate the choice with this index. An error here is answered before any stream.
     fn start(&self, job: Arc<Job>, choice: usize) -> BoxFuture<'_, Result<Generation, EngineError>>;
+
+    /// Whether it would generate now, or why not.
+    fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// What a request asks an engine for, whichever API it came through.

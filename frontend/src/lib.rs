@@ -10,6 +10,7 @@ pub mod error;
 pub mod ids;
 pub mod messages;
 pub mod one;
+pub mod operate;
 pub mod request;
 pub mod responses;
 pub mod stop;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 
 use engine::Engine;
 use error::ApiError;
+use operate::Operate;
 
 /// What all requests share.
 pub struct App {
@@ -36,37 +38,49 @@ pub struct App {
     pub engine: Arc<dyn Engine>,
     /// The name of the model.
     pub model: String,
+    /// Other names for it.
+    pub aliases: Vec<String>,
     /// The largest body that is read, in bytes.
     pub max_body: usize,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
     /// Whether call ids are random, and not `{name}_{index}`.
     pub random_ids: bool,
+    /// What whoever runs the server needs.
+    pub operate: Operate,
 }
 
 impl App {
     /// An engine under a model's name; bodies of at most 32 MiB, sent within 30 s.
     pub fn new(engine: Arc<dyn Engine>, model: &str) -> Self {
         let body_timeout = Duration::from_secs(30);
-        App { engine, model: model.into(), max_body: 32 << 20, body_timeout, random_ids: false }
+        App {
+            engine,
+            model: model.into(),
+            aliases: Vec::new(),
+            max_body: 32 << 20,
+            body_timeout,
+            random_ids: false,
+            operate: Operate::default(),
+        }
     }
 
     /// The paths that are served.
     pub fn router(self) -> Router {
         let nothing = || async { ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this path") };
         let other = || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method") };
-        Router::new()
+        let paths = Router::new()
             .route("/v1/chat/completions", post(chat::completions))
             .route("/v1/messages", post(messages::messages))
             .route("/v1/responses", post(responses::responses))
             .route("/v1/models", get(models))
             .route("/v1/models/{model}", get(model))
             .fallback(nothing)
-            .method_not_allowed_fallback(other)
-            .with_state(Arc::new(self))
+            .method_not_allowed_fallback(other);
+        self.operate.clone().around(paths).with_state(Arc::new(self))
     }
 
-    /// Serves on this listener, for ever. Frames are small: they go out without waiting for more.
+    /// Serves on this listener until it is drained. Frames are small: they go out without waiting for more.
     ///
     /// # Errors
     /// What the system says when it accepts no connection any more.
@@ -74,7 +88,12 @@ impl App {
         let listener = listener.tap_io(|connection| {
             let _ = connection.set_nodelay(true); // without it frames go out late, but they go out
         });
-        axum::serve(listener, self.router()).await
+        let drain = self.operate.drain.clone();
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(drain.clone().begun());
+        tokio::select! {
+            served = served => served,
+            () = drain.over() => Ok(()),
+        }
     }
 
     /// The body of a request, within the limits.
@@ -92,7 +111,7 @@ impl App {
 
     /// Refuses other models.
     fn knows(&self, model: &str) -> Result<(), ApiError> {
-        if model == self.model {
+        if self.names().any(|name| name == model) {
             return Ok(());
         }
         let message = format!("the model `{model}` does not exist; this server has `{}`", self.model);
@@ -100,18 +119,22 @@ impl App {
             .code("model_not_found"))
     }
 
-    fn card(&self) -> Value {
-        json!({"id": self.model, "object": "model", "created": 1_790_000_000, "owned_by": "kimi-xtml"})
+    fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.model).chain(&self.aliases)
+    }
+
+    fn card(name: &str) -> Value {
+        json!({"id": name, "object": "model", "created": 1_790_000_000, "owned_by": "kimi-xtml"})
     }
 }
 
 async fn models(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"object": "list", "data": [app.card()]}))
+    Json(json!({"object": "list", "data": app.names().map(|name| App::card(name)).collect::<Vec<_>>()}))
 }
 
 async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Json<Value>, ApiError> {
     app.knows(&model)?;
-    Ok(Json(app.card()))
+    Ok(Json(App::card(&model)))
 }
 
 /// Unix time in seconds.

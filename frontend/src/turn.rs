@@ -10,6 +10,7 @@ use std::ops::Range;
 use kimi_xtml::{Chat, Delta, IdPolicy, Logprob, Message, Parser, Span, Usage};
 
 use crate::engine::{Chunk, Generation, Job, Step, Steps};
+use crate::operate::watch::Watch;
 use crate::stop::Stop;
 
 /// A choice that is being generated.
@@ -20,19 +21,22 @@ pub struct Turn {
     tokens: Option<Tokens>,
     usage: Usage,
     end: Option<&'static str>,
+    watch: Watch,
 }
 
 impl Turn {
     /// The turn of a generation that has begun, and its steps.
     pub fn new(job: &Job, generation: Generation, ids: IdPolicy, stops: &[String], keep_tokens: bool) -> (Turn, Steps) {
+        let (watch, steps) = Watch::new(generation.steps);
         let turn = Turn {
             parser: Parser::new(job.request(generation.opened)),
             sink: Stop::new(Chat::new(ids), stops.to_vec()),
             tokens: keep_tokens.then(Tokens::default),
             usage: Usage::new(generation.prompt_tokens, 0).with_cached_tokens(generation.cached_tokens),
             end: None,
+            watch,
         };
-        (turn, generation.steps)
+        (turn, steps)
     }
 
     /// Without the message: memory then does not grow with the stream.
@@ -69,6 +73,11 @@ impl Turn {
             // `length`, and what clients have no word for, such as an abort: not all was said.
             _ => "length",
         });
+        self.watch.end(
+            if reason == "abort" { reason } else { self.end.unwrap_or_default() },
+            &self.usage(),
+            &self.parser.report(),
+        );
     }
 
     /// The finish reason, once there is one.
@@ -142,6 +151,7 @@ impl Turn {
                 self.usage.completion_tokens = tokens.end;
             }
             self.end = Some("stop");
+            self.watch.end("stop", &self.usage(), &self.parser.report());
         }
     }
 }

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::{Buf, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::once;
@@ -19,15 +21,20 @@ use kimi_xtml::Logprob;
 
 use super::prompt::prompt;
 use super::{Chunk, Engine, EngineError, Generation, Job, Step};
+use crate::operate::record::Record;
 
 /// The longest event that is read.
 const MAX_EVENT: usize = 4 << 20;
+/// How long an engine may take to say that it is well.
+const HEALTH: Duration = Duration::from_secs(2);
 
 /// The engine at a URL.
 #[derive(Debug)]
 pub struct Upstream {
     url: String,
+    health: String,
     model: String,
+    key: HeaderMap,
     client: reqwest::Client,
 }
 
@@ -35,8 +42,21 @@ impl Upstream {
     /// The engine that serves `model` at `url`, with or without the path `/v1/completions`.
     pub fn new(url: &str, model: &str) -> Self {
         let base = url.trim_end_matches('/').trim_end_matches("/completions").trim_end_matches("/v1");
+        let _ = rustls::crypto::ring::default_provider().install_default(); // an error: there is one
         let client = reqwest::Client::builder().tcp_nodelay(true).build().unwrap_or_default();
-        Upstream { url: format!("{base}/v1/completions"), model: model.into(), client }
+        let (url, health) = (format!("{base}/v1/completions"), format!("{base}/health"));
+        Upstream { url, health, model: model.into(), key: HeaderMap::new(), client }
+    }
+
+    /// With the key that the engine wants.
+    ///
+    /// # Errors
+    /// If no header can hold it.
+    pub fn with_key(mut self, key: &str) -> Result<Self, axum::http::Error> {
+        let mut value = HeaderValue::try_from(format!("Bearer {key}"))?;
+        value.set_sensitive(true);
+        self.key.insert(header::AUTHORIZATION, value);
+        Ok(self)
     }
 
     fn body(&self, job: &Job) -> Value {
@@ -66,6 +86,7 @@ impl Engine for Upstream {
     fn start(&self, job: Arc<Job>, _choice: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
         Box::pin(async move {
             let request = self.client.post(&self.url).header("content-type", "application/json");
+            let request = request.headers(self.key.clone()).headers(Record::passed_on());
             let response = request.body(self.body(&job).to_string()).send().await.map_err(failed)?;
             let status = response.status();
             if !status.is_success() {
@@ -86,6 +107,19 @@ impl Engine for Upstream {
                 opened: Some(job.opens()),
                 steps: Box::pin(steps),
             })
+        })
+    }
+
+    /// vLLM, SGLang and llama.cpp have a `/health`; an engine without one answers all the same.
+    fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let asked = self.client.get(&self.health).headers(self.key.clone()).timeout(HEALTH).send().await;
+            match asked.map(|answer| answer.status()) {
+                Ok(StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) => Ok(()),
+                Ok(status) if status.is_success() => Ok(()),
+                Ok(status) => Err(format!("the engine says {status}")),
+                Err(_) => Err("the engine does not answer".into()),
+            }
         })
     }
 }
