@@ -57,7 +57,7 @@ impl ApiError {
         self.code.unwrap_or_else(|| self.family())
     }
 
-    fn type_(&self) -> &'static str {
+    fn family(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",

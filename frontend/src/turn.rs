@@ -73,11 +73,8 @@ impl Turn {
             // `length`, and what clients have no word for, such as an abort: not all was said.
             _ => "length",
         });
-        self.watch.end(
-            if reason == "abort" { reason } else { self.end.unwrap_or_default() },
-            &self.usage(),
-            &self.parser.report(),
-        );
+        let said = if reason == "abort" { "abort" } else { self.end.unwrap_or_default() };
+        self.watch.end(said, &self.usage(), &self.parser.report());
     }
 
     /// The finish reason, once there is one.

@@ -117,4 +117,3 @@ fn event(text: &str, ids: &[u32], end: Option<&str>, tokens: u64) -> Bytes {
 pub(crate) fn micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
 }
-

@@ -38,7 +38,10 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let tokens = (args.rate * args.seconds as f64) as u64;
     let engine = Process::engine(0, args.rate, tokens)?;
     let frontend = Process::frontend(&engine.url)?;
-    println!("{} streams at once, {} tokens/s each, {} s; ms: median, 99th of a hundred, most", args.streams, args.rate, args.seconds);
+    println!(
+        "{} streams at once, {} tokens/s each, {} s; ms: median, 99th of a hundred, most",
+        args.streams, args.rate, args.seconds
+    );
     println!("| | tokens/s | first token | between tokens | age of a token when it comes |\n|---|---:|---:|---:|---:|");
     let direct = r#"{"model":"kimi-k3","prompt":"count","stream":true}"#;
     row("the engine", &all(args, &engine.url, "/v1/completions", direct, tokens).await?, args, tokens);
@@ -77,7 +80,8 @@ async fn listen(url: &str, path: &str, body: &str, tokens: u64) -> anyhow::Resul
     let address = url.strip_prefix("http://").context("no URL")?;
     let started = Instant::now();
     let mut connection = TcpStream::connect(address).await?;
-    let head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n");
+    let head =
+        format!("POST {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\n");
     connection.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await?;
     let (mut seen, mut buffer, mut last, mut came) = (Seen::default(), Vec::with_capacity(1 << 14), None, 0);
     loop {
@@ -97,7 +101,12 @@ async fn listen(url: &str, path: &str, body: &str, tokens: u64) -> anyhow::Resul
         }
         if !open {
             let done = find(&buffer, b"data: [DONE]").is_some();
-            ensure!(done && came == tokens - 1, "{came} of {} tokens came: {}", tokens - 1, String::from_utf8_lossy(&buffer));
+            ensure!(
+                done && came == tokens - 1,
+                "{came} of {} tokens came: {}",
+                tokens - 1,
+                String::from_utf8_lossy(&buffer)
+            );
             return Ok(seen);
         }
         buffer.drain(..at);
@@ -115,7 +124,8 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 fn row(name: &str, seen: &Seen, args: &Args, tokens: u64) {
-    let rate = (args.streams as u64 * (tokens - 1)) as f64 * 1e6 / (seen.between.iter().sum::<u64>() as f64 / args.streams as f64);
+    let rate = (args.streams as u64 * (tokens - 1)) as f64 * 1e6
+        / (seen.between.iter().sum::<u64>() as f64 / args.streams as f64);
     println!("| {name} | {rate:.0} | {} | {} | {} |", three(&seen.first), three(&seen.between), three(&seen.ages));
 }
 
@@ -123,6 +133,8 @@ fn row(name: &str, seen: &Seen, args: &Args, tokens: u64) {
 fn three(micros: &[u64]) -> String {
     let mut sorted = micros.to_vec();
     sorted.sort_unstable();
-    let at = |share: f64| sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).map_or(0.0, |&micros| micros as f64 / 1000.0);
+    let at = |share: f64| {
+        sorted.get(((sorted.len() as f64 - 1.0) * share) as usize).map_or(0.0, |&micros| micros as f64 / 1000.0)
+    };
     format!("{:.1}, {:.1}, {:.1}", at(0.5), at(0.99), at(1.0))
 }

@@ -32,7 +32,15 @@ impl Process {
     /// The engine: tokens a second of each stream, tokens of a stream.
     pub(crate) fn engine(port: u16, rate: f64, tokens: u64) -> anyhow::Result<Process> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["engine", "--port", &port.to_string(), "--rate", &rate.to_string(), "--tokens", &tokens.to_string()]);
+        command.args([
+            "engine",
+            "--port",
+            &port.to_string(),
+            "--rate",
+            &rate.to_string(),
+            "--tokens",
+            &tokens.to_string(),
+        ]);
         Process::start(command)
     }
 

@@ -62,7 +62,11 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
             sleep(Duration::from_secs(1)).await;
             let memory = soak.frontend.memory()?;
             if at.elapsed().as_secs() >= args.kill {
-                println!("{:5.0} s left: {memory} KiB, {} files; the engine is killed", (soak.until - Instant::now().min(soak.until)).as_secs_f64(), soak.frontend.files()?);
+                println!(
+                    "{:5.0} s left: {memory} KiB, {} files; the engine is killed",
+                    (soak.until - Instant::now().min(soak.until)).as_secs_f64(),
+                    soak.frontend.files()?
+                );
                 soak.down.store(true, Ordering::Relaxed);
                 drop(std::mem::replace(&mut engine, Process::engine(0, 50.0, 200)?));
                 sleep(Duration::from_secs(1)).await;
@@ -138,7 +142,11 @@ async fn request(soak: &Soak, api: usize, words: &str, stream: bool) -> anyhow::
     let messages = json!([{"role": "user", "content": words}]);
     let (path, body, end) = match api {
         0 => ("chat/completions", json!({"model": "kimi-k3", "messages": messages, "stream": stream}), "data: [DONE]"),
-        1 => ("messages", json!({"model": "kimi-k3", "messages": messages, "stream": stream, "max_tokens": 999}), "message_stop"),
+        1 => (
+            "messages",
+            json!({"model": "kimi-k3", "messages": messages, "stream": stream, "max_tokens": 999}),
+            "message_stop",
+        ),
         _ => ("responses", json!({"model": "kimi-k3", "input": words, "stream": stream}), "response.completed"),
     };
     let url = format!("{}/v1/{path}", soak.frontend.url);

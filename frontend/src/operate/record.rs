@@ -14,7 +14,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use kimi_xtml::Usage;
 use metrics::{counter, histogram};
 use tokio::sync::OwnedSemaphorePermit;
