@@ -111,8 +111,11 @@ async fn main() -> anyhow::Result<()> {
         operate: operate.clone(),
         ..App::new(engine, &args.model)
     };
-    let served = tokio::spawn(app.serve(listener));
-    drain::signalled().await?;
+    let mut served = tokio::spawn(app.serve(listener));
+    tokio::select! {
+        served = &mut served => return Ok(served??),
+        signal = drain::signalled() => signal?,
+    }
     tracing::info!(running = operate.running(), "draining; a second signal ends at once");
     operate.drain.begin();
     tokio::select! {

@@ -204,6 +204,7 @@ impl http_body::Body for Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        self.record.found().whole = self.ended || self.body.is_end_stream();
+        let nothing_is_sent = self.record.method == Method::HEAD;
+        self.record.found().whole = self.ended || self.body.is_end_stream() || nothing_is_sent;
     }
 }
