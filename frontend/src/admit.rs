@@ -14,6 +14,7 @@ use crate::App;
 use crate::engine::prompt::{Takes, prompt};
 use crate::engine::{Job, Said};
 use crate::error::ApiError;
+use crate::operate::record::Record;
 use crate::request::{Policy, Request, StreamOptions, located};
 
 /// Bodies of more bytes than this are read on a thread of their own.
@@ -71,11 +72,12 @@ impl App {
         let large = body.len() > LARGE;
         let (policy, takes, tokenizer) = (self.policy.clone(), self.engine.takes(), self.tokenizer.clone());
         let (models, context) = (self.models.clone(), self.engine.context());
+        let headers = Record::passed_on();
         let work = move || {
             let (request, more) = read(&body, &policy)?;
             drop(body);
             models.knows(&request.model)?;
-            let asked = asked(request, takes, tokenizer.as_deref())?;
+            let asked = asked(request, takes, tokenizer.as_deref(), headers)?;
             fits(&asked.job, context)?;
             Ok((asked, more))
         };
@@ -124,7 +126,7 @@ impl Models {
     }
 }
 
-fn asked(request: Request, takes: Takes, tokenizer: Option<&Tokenizer>) -> Result<Asked, ApiError> {
+fn asked(request: Request, takes: Takes, tokenizer: Option<&Tokenizer>, headers: HeaderMap) -> Result<Asked, ApiError> {
     let prompt = prompt(&request.conversation, takes, tokenizer).map_err(|error| located(&error, &request.paths))?;
     let turn = Spec {
         tools: request.tools.iter().map(|tool| tool.name.clone()).collect(),
@@ -144,7 +146,7 @@ fn asked(request: Request, takes: Takes, tokenizer: Option<&Tokenizer>) -> Resul
         logprobs: request.logprobs,
         schema: request.schema,
         sampling: request.sampling,
-        headers: HeaderMap::new(),
+        headers,
     };
     let ignored = request.ignored.header();
     Ok(Asked { job, turn, choices: request.choices, stream: request.stream, options: request.options, ignored })

@@ -52,16 +52,24 @@ impl ApiError {
         self
     }
 
-    /// The body.
-    pub fn body(&self) -> Value {
-        let kind = match self.status {
+    /// A word for it: the code, or else the type.
+    pub fn kind(&self) -> &'static str {
+        self.code.unwrap_or_else(|| self.family())
+    }
+
+    fn family(&self) -> &'static str {
+        match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
             StatusCode::FORBIDDEN => "permission_error",
             StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
             status if status.is_client_error() => "invalid_request_error",
             _ => "server_error",
-        };
-        json!({"error": {"message": self.message, "type": kind, "code": self.code, "param": self.param}})
+        }
+    }
+
+    /// The body.
+    pub fn body(&self) -> Value {
+        json!({"error": {"message": self.message, "type": self.family(), "code": self.code, "param": self.param}})
     }
 
     /// The body, as Anthropic's API has it.

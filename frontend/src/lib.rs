@@ -15,6 +15,7 @@ pub mod messages;
 mod models;
 mod notice;
 pub mod one;
+pub mod operate;
 pub mod request;
 pub mod responses;
 pub mod turn;
@@ -26,7 +27,7 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Router, middleware, serve::ListenerExt};
+use axum::{Router, serve::ListenerExt};
 use kimi_xtml_tokenizer::Tokenizer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -34,6 +35,7 @@ use tokio::sync::Semaphore;
 use admit::Models;
 use engine::Engine;
 use error::ApiError;
+use operate::Operate;
 use request::Policy;
 
 /// Large requests that are read at the same time.
@@ -57,6 +59,8 @@ pub struct App {
     pub random_ids: bool,
     /// Lets a few large requests be read at the same time.
     pub heavy: Arc<Semaphore>,
+    /// What whoever runs the server needs.
+    pub operate: Operate,
 }
 
 impl App {
@@ -71,6 +75,7 @@ impl App {
             keep_alive: Duration::from_secs(10),
             random_ids: false,
             heavy: Arc::new(Semaphore::new(HEAVY)),
+            operate: Operate::default(),
         }
     }
 
@@ -78,7 +83,7 @@ impl App {
     pub fn router(self) -> Router {
         let nothing = || async { ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this path") };
         let other = || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method") };
-        Router::new()
+        let paths = Router::new()
             .route("/v1/chat/completions", post(chat::completions))
             .route("/v1/messages", post(messages::messages))
             .route("/v1/messages/count_tokens", post(messages::count_tokens))
@@ -86,12 +91,11 @@ impl App {
             .route("/v1/models", get(models::all))
             .route("/v1/models/{model}", get(models::one))
             .fallback(nothing)
-            .method_not_allowed_fallback(other)
-            .layer(middleware::from_fn(error::shaped))
-            .with_state(Arc::new(self))
+            .method_not_allowed_fallback(other);
+        self.operate.clone().around(paths).with_state(Arc::new(self))
     }
 
-    /// Serves on this listener, for ever. Frames are small: they go out without waiting for more.
+    /// Serves on this listener until it is drained. Frames are small: they go out without waiting for more.
     ///
     /// # Errors
     /// What the system says when it accepts no connection any more.
@@ -99,7 +103,12 @@ impl App {
         let listener = listener.tap_io(|connection| {
             let _ = connection.set_nodelay(true); // without it frames go out late, but they go out
         });
-        axum::serve(listener, self.router()).await
+        let drain = self.operate.drain.clone();
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(drain.clone().begun());
+        tokio::select! {
+            served = served => served,
+            () = drain.over() => Ok(()),
+        }
     }
 
     /// The body of a request, within the limits.

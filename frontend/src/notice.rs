@@ -1,6 +1,6 @@
 //! Warnings of what an engine seems to do wrong.
 //!
-//! In: what a parser reports of a turn that has ended. Out: a line on standard error, once a kind. Held: which were said.
+//! In: what a parser reports of a turn that has ended. Out: a line of the log, once a kind. Held: which were said.
 
 use std::sync::Once;
 
@@ -12,15 +12,15 @@ pub(crate) fn about(opened: Option<Channel>, reason: &str, report: &Report) {
     static MISFIT: Once = Once::new();
     if opened == Some(Channel::Think) && reason == "stop" && report.bytes.input > 0 && report.bytes.markup == 0 {
         STRIPPED.call_once(|| {
-            eprintln!(
-                "warning: a thinking turn had no marker: does the engine strip special tokens? It must keep them \
+            tracing::warn!(
+                "a thinking turn had no marker: does the engine strip special tokens? It must keep them \
                  (skip_special_tokens: false; llama.cpp: --special)"
             );
         });
     }
     if report.diagnostics.iter().any(|noted| noted.code == Code::IdWithoutText) {
         MISFIT.call_once(|| {
-            eprintln!("warning: the engine's token ids fit no text of it: --upstream-ids ignore leaves them out");
+            tracing::warn!("the engine's token ids fit no text of it: --upstream-ids ignore leaves them out");
         });
     }
 }

@@ -4,15 +4,17 @@
 //! deltas of one step, and, where the request asks for them, ids and log-probabilities of tokens that are not out yet.
 //! Nothing here knows of HTTP, or of how a delta is written.
 
-use kimi_xtml::{Channel, Chat, Delta, Event, IdPolicy, Logprob, Marker, Message, Parser, Sink, Span, Stop, Tokens, Usage};
+use kimi_xtml::{
+    Channel, Chat, Delta, Event, IdPolicy, Logprob, Marker, Message, Parser, Sink, Span, Stop, Tokens, Usage,
+};
 
 use crate::admit::Spec;
 use crate::engine::{Chunk, Generation, Step, Steps};
 use crate::notice;
+use crate::operate::watch::Watch;
 
 /// A token's id, and its log-probability if it is known.
 type Token = (u32, Option<Logprob>);
-
 /// A choice that is being generated.
 #[derive(Debug)]
 pub struct Turn {
@@ -23,12 +25,14 @@ pub struct Turn {
     counted: bool,
     opened: Option<Channel>,
     end: Option<&'static str>,
+    watch: Watch,
 }
 
 impl Turn {
     /// The turn of a generation that has begun, and its steps.
     pub fn new(spec: &Spec, generation: Generation, ids: IdPolicy, keep_tokens: bool) -> (Turn, Steps) {
         let stop = Stop::new(Chat::new(ids), &spec.stops);
+        let (watch, steps) = Watch::new(generation.steps);
         let turn = Turn {
             parser: Parser::new(spec.request(generation.opened)),
             sink: Calls { stop, several: spec.parallel, done: None },
@@ -37,8 +41,9 @@ impl Turn {
             counted: generation.counted,
             opened: generation.opened,
             end: None,
+            watch,
         };
-        (turn, generation.steps)
+        (turn, steps)
     }
 
     /// Without the message: memory then does not grow with the stream.
@@ -82,6 +87,8 @@ impl Turn {
             // `length`, and what clients have no word for, such as an abort: not all was said.
             _ => "length",
         });
+        let said = if reason == "abort" { "abort" } else { self.end.unwrap_or_default() };
+        self.watch.end(said, &self.usage(), &self.parser.report());
     }
 
     /// Whether the tokens of the prompt were counted for good when the generation began.
@@ -117,7 +124,11 @@ impl Turn {
 
     /// What came of the last step, each delta with the tokens that made it.
     pub fn deltas(&self) -> impl Iterator<Item = (Delta<'_>, Made<'_>)> {
-        self.sink.stop.inner().deltas_with_spans().map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
+        self.sink
+            .stop
+            .inner()
+            .deltas_with_spans()
+            .map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
     }
 
     /// Forgets the deltas, and the tokens that made them.
@@ -175,6 +186,9 @@ impl Turn {
                 self.usage.completion_tokens = self.usage.completion_tokens.min(tokens.end);
             }
             self.end = Some("tool_calls");
+        }
+        if let Some(end) = self.end {
+            self.watch.end(end, &self.usage(), &self.parser.report());
         }
     }
 }
