@@ -77,7 +77,11 @@ impl EngineOptions {
     ///
     /// # Errors
     /// If a file cannot be read, or an option says what cannot be.
-    pub async fn engine(&self, model: &str, key: Option<&str>) -> anyhow::Result<(Arc<dyn Engine>, Option<Arc<Tokenizer>>)> {
+    pub async fn engine(
+        &self,
+        model: &str,
+        key: Option<&str>,
+    ) -> anyhow::Result<(Arc<dyn Engine>, Option<Arc<Tokenizer>>)> {
         let tokenizer = self.tokenizer.as_ref().map(Tokenizer::open).transpose()?.map(Arc::new);
         let Some(url) = &self.upstream else {
             anyhow::ensure!(self.rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "the rate must be above 0");
@@ -100,7 +104,8 @@ impl EngineOptions {
             answer_bytes: self.max_answer,
             ..Settings::default()
         };
-        let engine = Upstream::new(url, settings, tokenizer.clone()).map_err(anyhow::Error::msg).context("--upstream")?;
+        let engine =
+            Upstream::new(url, settings, tokenizer.clone()).map_err(anyhow::Error::msg).context("--upstream")?;
         engine.learn().await;
         Ok((Arc::new(engine), tokenizer))
     }

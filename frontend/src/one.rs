@@ -12,12 +12,12 @@ use bytes::BytesMut;
 use kimi_xtml::{Delta, IdPolicy};
 use tokio_stream::StreamExt;
 
-use crate::{App, within};
 use crate::admit::Asked;
 use crate::chat::usage_headers;
 use crate::engine::{EngineError, Steps};
 use crate::error::ApiError;
 use crate::turn::Turn;
+use crate::{App, within};
 
 /// How an API writes events.
 pub trait Events: Send + 'static {

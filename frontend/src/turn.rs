@@ -4,7 +4,9 @@
 //! deltas of one step, and, where the request asks for them, ids and log-probabilities of tokens that are not out yet.
 //! Nothing here knows of HTTP, or of how a delta is written.
 
-use kimi_xtml::{Channel, Chat, Delta, Event, IdPolicy, Logprob, Marker, Message, Parser, Sink, Span, Stop, Tokens, Usage};
+use kimi_xtml::{
+    Channel, Chat, Delta, Event, IdPolicy, Logprob, Marker, Message, Parser, Sink, Span, Stop, Tokens, Usage,
+};
 
 use crate::admit::Spec;
 use crate::engine::{Chunk, Generation, Step, Steps};
@@ -71,10 +73,10 @@ impl Turn {
         if self.end.is_some() {
             return;
         }
-        let said = self.parser.finish(reason, &mut self.sink);
+        let engine = reason;
+        let reason = self.parser.finish(reason, &mut self.sink);
         self.sink.stop.flush();
-        notice::about(self.opened, reason, &self.parser.report());
-        let reason = said;
+        notice::about(self.opened, engine, &self.parser.report());
         self.end = Some(match (reason, self.sink.stop.met()) {
             (_, Some(_)) | ("stop", _) => "stop",
             ("tool_calls", _) => "tool_calls",
@@ -117,7 +119,11 @@ impl Turn {
 
     /// What came of the last step, each delta with the tokens that made it.
     pub fn deltas(&self) -> impl Iterator<Item = (Delta<'_>, Made<'_>)> {
-        self.sink.stop.inner().deltas_with_spans().map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
+        self.sink
+            .stop
+            .inner()
+            .deltas_with_spans()
+            .map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
     }
 
     /// Forgets the deltas, and the tokens that made them.

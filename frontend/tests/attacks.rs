@@ -52,7 +52,9 @@ async fn many_choices_of_much_text() {
 #[tokio::test]
 async fn lists_in_place_of_objects_and_depth_without_end() {
     let server = scripted().await;
-    for body in [r#"["kimi-k3",[{"role":"user","content":"x"}]]"#.to_owned(), "[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)] {
+    for body in
+        [r#"["kimi-k3",[{"role":"user","content":"x"}]]"#.to_owned(), "[".repeat(1 << 20), "{\"a\":".repeat(1 << 18)]
+    {
         let begun = Instant::now();
         assert_eq!(server.post_bytes("/v1/chat/completions", body.into_bytes()).await.status, 400);
         assert!(begun.elapsed() < SOON);

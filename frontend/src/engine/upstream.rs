@@ -289,7 +289,8 @@ impl Inner {
         };
         let cards = models["data"].as_array().map_or(&[][..], Vec::as_slice);
         let card = cards.iter().find(|card| card["id"] == *self.settings.model).or(cards.first());
-        let context = card.and_then(|card| [&card["max_model_len"], &card["meta"]["n_ctx"]].into_iter().find_map(Value::as_u64));
+        let context =
+            card.and_then(|card| [&card["max_model_len"], &card["meta"]["n_ctx"]].into_iter().find_map(Value::as_u64));
         let _ = self.context.set(context);
     }
 }

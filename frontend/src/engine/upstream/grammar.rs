@@ -24,14 +24,39 @@ pub(super) struct Tag<'j> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Format<'j> {
-    Sequence { elements: Vec<Format<'j>> },
-    Optional { content: Box<Format<'j>> },
-    Tag { begin: String, content: Box<Format<'j>>, end: String },
-    TagsWithSeparator { tags: Vec<Format<'j>>, separator: &'j str, at_least_one: bool, stop_after_first: bool },
-    ConstString { value: String },
-    Regex { pattern: &'j str },
-    AnyText { excludes: &'j [&'j str] },
-    JsonSchema { json_schema: Schema<'j>, style: &'j str, any_order: bool, max_whitespace_cnt: u8, excludes: &'j [&'j str] },
+    Sequence {
+        elements: Vec<Format<'j>>,
+    },
+    Optional {
+        content: Box<Format<'j>>,
+    },
+    Tag {
+        begin: String,
+        content: Box<Format<'j>>,
+        end: String,
+    },
+    TagsWithSeparator {
+        tags: Vec<Format<'j>>,
+        separator: &'j str,
+        at_least_one: bool,
+        stop_after_first: bool,
+    },
+    ConstString {
+        value: String,
+    },
+    Regex {
+        pattern: &'j str,
+    },
+    AnyText {
+        excludes: &'j [&'j str],
+    },
+    JsonSchema {
+        json_schema: Schema<'j>,
+        style: &'j str,
+        any_order: bool,
+        max_whitespace_cnt: u8,
+        excludes: &'j [&'j str],
+    },
 }
 
 #[derive(Serialize)]

@@ -53,7 +53,8 @@ impl Words {
     pub(super) fn no_stream(&self, page: bool, body: &[u8]) -> EngineError {
         let what = if page { "a page" } else { "one JSON body" };
         let json: Option<Value> = serde_json::from_slice(body).ok();
-        let said = json.filter(|json| json["error"].is_object() || json["error"].is_string()).map(|json| self.of(&json));
+        let said =
+            json.filter(|json| json["error"].is_object() || json["error"].is_string()).map(|json| self.of(&json));
         EngineError::Failed(match said {
             Some(said) => format!("the engine said: {said}"),
             None => format!("the engine answered with {what} where a stream was asked for"),
@@ -76,7 +77,9 @@ impl Words {
     fn of(&self, json: &Value) -> String {
         let text = |value: &Value| match value {
             Value::String(text) => Some(text.clone()),
-            Value::Object(one) => ["message", "msg", "detail"].iter().find_map(|key| Some(one.get(*key)?.as_str()?.to_owned())),
+            Value::Object(one) => {
+                ["message", "msg", "detail"].iter().find_map(|key| Some(one.get(*key)?.as_str()?.to_owned()))
+            }
             Value::Array(list) => {
                 let told = |one: &Value| {
                     let at: Vec<_> = one["loc"].as_array()?.iter().map(|at| at.to_string().replace('"', "")).collect();
@@ -93,7 +96,11 @@ impl Words {
 
     /// Without addresses, on one line, and not too long.
     fn clean(&self, text: &str) -> String {
-        let mut clean = text.split_whitespace().map(|word| if word.contains("://") { "(an address)" } else { word }).collect::<Vec<_>>().join(" ");
+        let mut clean = text
+            .split_whitespace()
+            .map(|word| if word.contains("://") { "(an address)" } else { word })
+            .collect::<Vec<_>>()
+            .join(" ");
         for hidden in &self.hidden {
             clean = clean.replace(hidden, "(the engine)");
         }
@@ -104,7 +111,15 @@ impl Words {
 
 fn is_too_long(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    ["context length", "context_length", "context size", "model length", "max_model_len", "too many tokens", "longer than the model"]
-        .iter()
-        .any(|words| text.contains(words))
+    [
+        "context length",
+        "context_length",
+        "context size",
+        "model length",
+        "max_model_len",
+        "too many tokens",
+        "longer than the model",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
 }
