@@ -97,6 +97,7 @@ fn stream(
                 Ok(step) => turn.take(step),
                 Err(error) => {
                     turn.finish("abort");
+                    writers[index].broken = true;
                     failure.get_or_insert(error);
                 }
             }
@@ -112,9 +113,10 @@ fn stream(
         for (writer, turn) in writers.iter_mut().zip(&mut turns).filter(|(_, turn)| turn.end().is_none()) {
             failure.get_or_insert(EngineError::Failed("the engine broke the generation off".into()));
             turn.finish("abort");
+            writer.broken = true;
             writer.write(turn, &mut out);
         }
-        if options.include_usage {
+        if options.include_usage && failure.is_none() {
             frames.usage(&total(&turns), &mut out);
         }
         match failure {
@@ -129,13 +131,15 @@ fn stream(
 /// The frames of one choice, with what the request wants them to carry.
 struct Writer {
     choice: Option<Choice>,
+    /// Whether the engine broke it off: then it has no end, and the error is what the client hears of it.
+    broken: bool,
     options: StreamOptions,
     logprobs: bool,
 }
 
 impl Writer {
     fn new(frames: &Frames, index: usize, options: StreamOptions, logprobs: bool) -> Self {
-        Writer { choice: Some(frames.choice(index)), options, logprobs }
+        Writer { choice: Some(frames.choice(index)), broken: false, options, logprobs }
     }
 
     fn start(&mut self, turn: &Turn, out: &mut BytesMut) {
@@ -145,7 +149,7 @@ impl Writer {
         }
     }
 
-    /// A frame for each delta, and the end frame once the turn has ended.
+    /// A frame for each delta, and the end frame once the turn has ended well.
     fn write(&mut self, turn: &mut Turn, out: &mut BytesMut) {
         let Some(choice) = &mut self.choice else {
             return;
@@ -160,7 +164,7 @@ impl Writer {
             choice.delta(delta, ids.as_ref().map_or(extras, |ids| extras.with_token_ids(ids)), out);
         }
         turn.clear();
-        if let Some(reason) = turn.end()
+        if let (Some(reason), false) = (turn.end(), self.broken)
             && let Some(mut choice) = self.choice.take()
         {
             choice.end(reason, Some(&turn.usage()), out);

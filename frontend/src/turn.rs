@@ -76,10 +76,10 @@ impl Turn {
         if self.end.is_some() {
             return;
         }
-        let said = self.parser.finish(reason, &mut self.sink);
+        let engine = reason;
+        let reason = self.parser.finish(reason, &mut self.sink);
         self.sink.stop.flush();
-        notice::about(self.opened, reason, &self.parser.report());
-        let reason = said;
+        notice::about(self.opened, engine, &self.parser.report());
         self.end = Some(match (reason, self.sink.stop.met()) {
             (_, Some(_)) | ("stop", _) => "stop",
             ("tool_calls", _) => "tool_calls",
