@@ -92,9 +92,11 @@ impl Names {
 }
 
 /// Bytes of white space in a row that a tag may have.
-pub(crate) const BLANKS: usize = 256;
+const BLANKS: usize = 256;
 /// Bytes that a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
+/// Bytes of white space after a tag that are looked past for what must follow it.
+pub(crate) const GAP: usize = 16 << 10;
 /// Bytes between the control tokens of a tag whose name the format does not have.
 const FOREIGN: usize = 256;
 
@@ -207,7 +209,7 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag for it to be real, after at most [`BLANKS`] bytes of white space. The end of the stream
+/// What must follow a tag for it to be real, after at most [`GAP`] bytes of white space. The end of the stream
 /// always will do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
