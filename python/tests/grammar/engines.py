@@ -24,6 +24,9 @@ class Walker(Protocol):
     def take(self, token: int) -> None:
         """Goes on by a token."""
 
+    def is_done(self) -> bool:
+        """Whether what was taken is all that the grammar wants."""
+
 
 def numbers(mask: Any) -> list[int]:
     """The numbers of the bits that are set."""
@@ -56,6 +59,9 @@ class XGrammar:
 
     def take(self, token: int) -> None:
         assert self.matcher.accept_token(token), TOKENS[token]
+
+    def is_done(self) -> bool:
+        return bool(self.matcher.is_completed())
 
 
 class _Tokenizer:
@@ -93,6 +99,9 @@ class LlGuidance:
 
     def take(self, token: int) -> None:
         assert self.matcher.consume_token(token), self.matcher.get_error()
+
+    def is_done(self) -> bool:
+        return bool(self.matcher.is_accepting() or self.matcher.stop_reason() != "NoExtension") and not self.matcher.is_error()
 
 
 #: The types of the wire, by those of a schema.

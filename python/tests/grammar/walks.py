@@ -9,6 +9,7 @@ is; the exit code says whether one is ours. Held: one walk at a time.
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import random
 import re
@@ -49,7 +50,7 @@ def walk(walker: Walker, rng: random.Random) -> list[int] | None:
     while len(tokens) < LONGEST:
         allowed = walker.allowed()
         if not allowed:
-            return tokens
+            return tokens if walker.is_done() else None
         ends = [token for token in allowed if token in (EOS, END_OF_MSG)]
         if ends and not [token for token in allowed if not is_control(token)]:
             return tokens
@@ -136,13 +137,13 @@ def heard(events: list[Any]) -> tuple[Said, list[tuple[str, str, bool]], list[st
 
 def by_ids(parser: kimi_xtml.Parser, tokens: list[int]) -> list[Any]:
     """Pushes tokens, each as it is decoded: bytes of a character come with its last."""
-    events, held = [], b""
+    events: list[Any] = []
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for token in tokens:
-        held += b"" if is_control(token) else TOKENS[token]
-        try:
-            text, held = held.decode(), b""
-        except UnicodeDecodeError:
-            text = ""
+        # A control token ends a character that is cut, which is text before it.
+        if is_control(token) and (cut := decoder.decode(b"", final=True)):
+            events += parser.push_text(cut)
+        text = "" if is_control(token) else decoder.decode(TOKENS[token])
         events += parser.push_token(text, parser_id(token))
     return events + parser.finish("stop")
 
@@ -201,7 +202,9 @@ def fault_of(tokens: list[int], faults: list[str], way: str) -> str:
         return "grammar: it takes a marker that ordinary tokens spell for a real one"
     if stray_separator(tokens):
         return "grammar: it takes a real <|sep|> for text"
-    if faults == ["invalid by the schema"]:
+    if set(faults) <= {"diagnostic not-json", "not JSON", "arguments differ", "invalid by the schema"} and len(set(faults)) > 1:
+        return "grammar: the type that it lets through is not that of the value"
+    if set(faults) == {"invalid by the schema"}:
         return "grammar: what it lets through is not valid by the schema"
     return f"ours, {way}"
 
