@@ -141,9 +141,8 @@ impl UnifiedParser for KimiK3 {
         let tokenizer = self.tokenizer.clone();
         let tokenizer = tokenizer.context("no tokenizer was given to `register`, so that this parser takes text alone")?;
         for &id in ids {
-            let token = tokenizer.token(id).with_context(|| format!("{id} is the id of no token"))?;
             if Marker::from_id(id).is_none() {
-                self.bytes.extend(token);
+                self.bytes.extend(tokenizer.token(id).with_context(|| format!("{id} is the id of no token"))?);
             }
             let text = whole_characters(&mut self.bytes);
             self.step(output, |parser, sink| parser.push_token(&text, id, sink))?;
