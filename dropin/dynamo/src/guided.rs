@@ -76,7 +76,11 @@ impl Guided {
         }
         let whole: &RawValue = serde_json::from_str(payload).map_err(|_| InvalidJson)?;
         if let Some(name) = &self.named {
-            return if payload.starts_with('{') { Ok(vec![(name.clone(), whole.get().into())]) } else { Err(WrongShape) };
+            return if payload.starts_with('{') {
+                Ok(vec![(name.clone(), whole.get().into())])
+            } else {
+                Err(WrongShape)
+            };
         }
         let calls = match payload.starts_with('[') {
             true => serde_json::from_str::<Vec<Call<'_>>>(payload),
@@ -86,7 +90,9 @@ impl Guided {
         let call = |call: Call<'_>| match (call.arguments, call.parameters) {
             (Some(_), Some(_)) => Err(WrongShape),
             (None, None) => Ok((call.name, "{}".to_owned())),
-            (Some(json), None) | (None, Some(json)) if json.get().starts_with('{') => Ok((call.name, json.get().into())),
+            (Some(json), None) | (None, Some(json)) if json.get().starts_with('{') => {
+                Ok((call.name, json.get().into()))
+            }
             _ => Err(WrongShape),
         };
         if calls.is_empty() { Err(WrongShape) } else { calls.into_iter().map(call).collect() }

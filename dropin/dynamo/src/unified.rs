@@ -125,7 +125,9 @@ impl UnifiedParser for KimiK3 {
     fn set_tool_call_policy(&mut self, policy: ToolCallPolicy) -> Result<()> {
         ensure!(self.phase == Phase::New, "the policy is set before the parser reads: reset it, or create another");
         if policy.argument_framing != ArgumentFraming::Lenient {
-            bail!("kimi_k3 tells where a value ends by its tag's `type` and what follows: argument_framing must be Lenient");
+            bail!(
+                "kimi_k3 tells where a value ends by its tag's `type` and what follows: argument_framing must be Lenient"
+            );
         }
         self.malformed = policy.malformed;
         Ok(())
@@ -139,7 +141,8 @@ impl UnifiedParser for KimiK3 {
     fn parse_token_ids_into(&mut self, ids: &[u32], output: &mut UnifiedParserOutput) -> Result<()> {
         self.begin()?;
         let tokenizer = self.tokenizer.clone();
-        let tokenizer = tokenizer.context("no tokenizer was given to `register`, so that this parser takes text alone")?;
+        let tokenizer =
+            tokenizer.context("no tokenizer was given to `register`, so that this parser takes text alone")?;
         for &id in ids {
             if Marker::from_id(id).is_none() {
                 self.bytes.extend(tokenizer.token(id).with_context(|| format!("{id} is the id of no token"))?);

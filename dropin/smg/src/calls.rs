@@ -31,14 +31,21 @@ impl Default for Calls {
 }
 
 /// What a step of a parser says, and which calls it says are whole.
-fn read(parser: &mut Parser, step: impl FnOnce(&mut Parser, &mut dyn kimi_xtml::Sink)) -> (StreamingParseResult, Vec<usize>) {
+fn read(
+    parser: &mut Parser,
+    step: impl FnOnce(&mut Parser, &mut dyn kimi_xtml::Sink),
+) -> (StreamingParseResult, Vec<usize>) {
     let mut result = StreamingParseResult::default();
     let mut whole = Vec::new();
     let mut sink = sink_fn(|event, _| {
         match event {
             Event::Content(text) => result.normal_text += text,
             Event::CallStart { call, name } => {
-                result.calls.push(ToolCallItem { tool_index: call, name: Some(name.into()), parameters: String::new() });
+                result.calls.push(ToolCallItem {
+                    tool_index: call,
+                    name: Some(name.into()),
+                    parameters: String::new(),
+                });
             }
             Event::CallEnd { call, complete: true, .. } => whole.push(call),
             _ => {}

@@ -25,10 +25,7 @@ pub use reasoning::Reasoning;
 pub const NAME: &str = "kimi_k3";
 
 /// Puts the two parsers in the place of SMG's own. SMG's structural tag stays: what it lets through, these parsers read.
-pub fn register(
-    tools: &tool_parser::factory::ParserRegistry,
-    reasoning: &reasoning_parser::factory::ParserRegistry,
-) {
+pub fn register(tools: &tool_parser::factory::ParserRegistry, reasoning: &reasoning_parser::factory::ParserRegistry) {
     let tag = tool_parser::KimiK3Parser::build_structural_tag;
     tools.register_parser_with_structural_tag(NAME, || Box::new(Calls::new()), tag);
     reasoning.register_parser(NAME, || Box::new(Reasoning::new()));

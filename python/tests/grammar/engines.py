@@ -101,7 +101,7 @@ class LlGuidance:
         assert self.matcher.consume_token(token), self.matcher.get_error()
 
     def is_done(self) -> bool:
-        return bool(self.matcher.is_accepting() or self.matcher.stop_reason() != "NoExtension") and not self.matcher.is_error()
+        return bool(self.matcher.is_accepting())
 
 
 #: The types of the wire, by those of a schema.

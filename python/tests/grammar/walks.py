@@ -49,11 +49,9 @@ def walk(walker: Walker, rng: random.Random) -> list[int] | None:
     tidy = rng.random() < 0.8
     while len(tokens) < LONGEST:
         allowed = walker.allowed()
-        if not allowed:
+        if not [token for token in allowed if token not in (EOS, END_OF_MSG)]:
+            # A schema that nothing satisfies has no end.
             return tokens if walker.is_done() else None
-        ends = [token for token in allowed if token in (EOS, END_OF_MSG)]
-        if ends and not [token for token in allowed if not is_control(token)]:
-            return tokens
         going_on = [token for token in allowed if token not in (EOS, END_OF_MSG, NUL)]
         if tidy:
             plain = [token for token in going_on if b"<" not in TOKENS[token] or token in (OPEN, CLOSE)]
