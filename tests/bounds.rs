@@ -96,6 +96,7 @@ const SHAPES: &[Shape] = &[
     shape("quoted close", "", "{/argument} x {/json} x {/response} x"),
     shape("close and blanks", "", "{/argument}                        {/response}       "),
     shape("close and a tag", "", "{/argument}      {/   argument   "),
+    shape("header of a close and blanks", "{/argument}", " "),
     shape("tools and blanks", "", "{tools} \n ~ \n"),
     shape("one header", "~call tool=\"", "y"),
     shape("header of attributes", "~argument", " key=\"v\""),

@@ -11,12 +11,12 @@ use proptest::prelude::*;
 mod support;
 
 use kimi_xtml_oracle::invariants::{
-    BLANKS, UNKNOWN, completes, conserves, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
+    BLANKS, GAP, UNKNOWN, completes, conserves, nests, no_leak, prompt, replaces, same, tells, ways_of_bytes,
 };
 use kimi_xtml_oracle::twin::could_be_json;
 use support::{
-    HELD, Push, Random, Run, Stream, VALUES, Way, bytes, config, cut, recorded, requests, run, show, spell, streams,
-    tokenized,
+    HELD, MARKERS, Push, Random, Run, Stream, VALUES, Way, bytes, config, cut, recorded, requests, run, show, spell,
+    streams, tokenized,
 };
 
 /// Every way to push a stream.
@@ -275,14 +275,14 @@ fn end(text: &str) -> usize {
 #[test]
 fn i5_promptness_at_the_limits() {
     for (beginning, filler, most) in [
-        ("{/think}{response}a{/response}", " ", end("{/response}") + BLANKS),
-        ("{/think}{response}a{tools}", "\n", end("{tools}") + BLANKS),
-        ("{/think}{response}a{/message}", "\r", end("{/message}") + BLANKS),
-        ("{/think}{response}a$", "\t", end("$") + BLANKS),
+        ("{/think}{response}a{/response}", " ", end("{/response}") + GAP),
+        ("{/think}{response}a{tools}", "\n", end("{tools}") + GAP),
+        ("{/think}{response}a{/message}", "\r", end("{/message}") + GAP),
+        ("{/think}{response}a$", "\t", end("$") + GAP),
         ("{/think}{response}a^", " ", end("^") + BLANKS),
         ("{/think}{response}a~tools", " ", end("~tools") + BLANKS),
         ("{/think}{response}a{tools}^", " ", end("{tools}^") + BLANKS),
-        ("{/think}{tools}{call tool=\"f\"}{argument key=\"k\"}{/argument}", " ", end("{/argument}") + BLANKS),
+        ("{/think}{tools}{call tool=\"f\"}{argument key=\"k\"}{/argument}", " ", end("{/argument}") + GAP),
         (
             "{/think}{tools}{call tool=\"f\"}{argument key=\"k\"}{/argument}{/call",
             " ",
@@ -443,6 +443,37 @@ fn eos_ends_the_message_by_its_id() {
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so", 5, 2));
     let (content, bytes) = parse(&[("so [EOS][EOS]", &[1, 58, 85_521, 60, 163_585])]);
     assert_eq!((content.as_str(), bytes.markup, bytes.dropped), ("so [EOS]", 5, 0));
+}
+
+/// In a value it ends the message only if nothing of a value comes after it: an engine that was told to ignore it goes on, and
+/// the call is not lost.
+#[test]
+fn eos_in_a_value_waits_for_what_follows() {
+    let parse = |kind: &str, after: &str| {
+        let mut parser = Parser::new(Request::new().opened(Channel::Tools).tools(["f"]));
+        let mut events = Vec::new();
+        let text = spell(&format!("{{call tool=\"f\"}}{{argument key=\"k\" type=\"{kind}\"}}[1[EOS]{after}"));
+        let mut rest = &*text;
+        while let Some(first) = rest.chars().next() {
+            let marker = MARKERS.into_iter().chain([Marker::Eos]).find(|marker| rest.starts_with(marker.spelling()));
+            let (token, after) = rest.split_at(marker.map_or(first.len_utf8(), |marker| marker.spelling().len()));
+            match marker {
+                Some(marker) => parser.push_marker(marker, &mut events),
+                None => parser.push_text(token, &mut events),
+            }
+            rest = after;
+        }
+        let reason = parser.finish("stop", &mut events);
+        let json = events.iter().filter_map(|(event, _)| event.as_event().json().map(|(_, json)| json.to_owned()));
+        (json.collect::<String>(), reason)
+    };
+    let whole = |json: &str| (json.to_owned(), "tool_calls");
+    assert_eq!(parse("string", "{/argument}{/call}"), whole(r#"{"k":"[1[EOS]"}"#));
+    assert_eq!(parse("string", "2]{/argument}{/call}"), whole(r#"{"k":"[1[EOS]2]"}"#));
+    assert_eq!(parse("array", " 2]{/argument}{/call}"), whole(r#"{"k":"[1[EOS] 2]"}"#));
+    for after in ["", " \n", "$", "[EOS]"] {
+        assert_eq!(parse("string", after), (r#"{"k":"[1"#.to_owned(), "stop"), "{after:?}");
+    }
 }
 
 proptest! {

@@ -278,10 +278,12 @@ pub fn nests(request: &Request, way: &Way<'_>, run: &Run) {
 
 // ---- I5 ----------------------------------------------------------------------------------------------------------
 
-/// White space of one run that is looked past, in bytes.
+/// White space of one run in a tag, in bytes.
 pub const BLANKS: usize = 256;
+/// White space that is looked past for what follows a tag, in bytes.
+pub const GAP: usize = 16 << 10;
 /// What a data context holds at most where tags are only spelled: a tag, blanks, a tag that has begun.
-const DATA: usize = 1_536;
+const DATA: usize = GAP + 1_280;
 /// What is held at most elsewhere: a header, and the beginning of the marker that would end it.
 const HEADER: usize = (16 << 10) + 13;
 /// The header of a tag whose name the format does not have.
@@ -340,7 +342,7 @@ fn is_undecided(held: &str, place: &Place) -> bool {
         let follower = rest.trim_start_matches(blank);
         let whole = name.is_empty() || rest.len() < after.len() || starts_with_marker(after);
         let decided = open.iter().any(|name| opens(follower, name));
-        whole && !decided && rest.len() - follower.len() <= BLANKS && has_begun(follower, open, close, false)
+        whole && !decided && rest.len() - follower.len() <= GAP && has_begun(follower, open, close, false)
     };
     has_begun(held, place.openers, NAMES, place.unknown) || place.waiting.iter().any(waits)
 }

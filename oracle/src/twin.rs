@@ -58,8 +58,10 @@ pub fn parse_pieces(pieces: &[Piece<'_>], request: &Request) -> Vec<(OwnedEvent,
 
 // ---- limits ----------------------------------------------------------------------------------------------------
 
-/// Blanks that a tag may have before and after its name, and that may stand before what follows a tag.
+/// Blanks that a tag may have before and after its name.
 const BLANKS: usize = 256;
+/// Blanks that may stand before what follows a tag.
+const GAP: usize = 16 * 1024;
 /// Bytes of a header with attributes, its marker included.
 const HEADER: usize = 16 * 1024;
 /// Bytes of the header of a tag whose name the format does not have.
@@ -864,7 +866,9 @@ impl<'a> Twin<'a> {
         let (start, kind) = (self.at, opener.kind());
         let table = if opener.what == Open(Json) { BLOCK } else { ARGUMENT };
         self.data(Place::Value, |tag| {
-            if tag.known {
+            if &self.input.text[tag.start..tag.end] == Marker::Eos.spelling() {
+                self.follows(tag.end, THE_END)
+            } else if tag.known {
                 tag.what == Close(opener.name())
                     || ENDS_A_VALUE.contains(&tag.what)
                     || self.in_element && ENDS_AN_ELEMENT.contains(&tag.what)
@@ -1122,7 +1126,7 @@ impl<'a> Twin<'a> {
             Follow::Of(listed) => Some(listed),
         };
         let (blanks, marker) = self.text_and_marker(at);
-        if blanks.len() > BLANKS || !blanks.chars().all(is_blank) {
+        if blanks.len() > GAP || !blanks.chars().all(is_blank) {
             return false;
         }
         let (Some(marker), Some(listed)) = (marker, listed) else {

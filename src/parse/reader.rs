@@ -16,7 +16,7 @@ use crate::parse::header::{self, Attributes};
 use crate::parse::machine::Machine;
 use crate::parse::scan::Piece;
 use crate::parse::table::{Advice, Origin, State, advise, recognised, recognises_foreign};
-use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
+use crate::parse::tag::{Follow, Followed, GAP, OpenTag, Tag};
 use crate::report::Out;
 use crate::sink::Sink;
 
@@ -79,7 +79,7 @@ impl Reader {
             }
             self.refuse(machine, out);
         } else if let Some(pending) = &self.pending {
-            let room = BLANKS - (self.held.len() - pending.len);
+            let room = GAP - (self.held.len() - pending.len);
             let blanks = text.bytes().take(room + 1).take_while(|&byte| header::is_blank(byte)).count();
             out.ledger.examined += blanks as u64;
             if blanks == text.len() && blanks <= room {
@@ -138,6 +138,11 @@ impl Reader {
             }
             Marker::EndOfMsg | Marker::Eos => {
                 self.held.push_str(spelling);
+                // An engine that goes on after the `[EOS]` in a value was told to: what follows tells, as if it were spelled.
+                let waits = marker == Marker::Eos
+                    && !spelling.is_empty()
+                    && matches!(machine.state(), State::Argument | State::Json);
+                let origin = if waits { Origin::Spelled } else { origin };
                 self.judge(Tag::EndOfMsg, 0..0, false, origin, machine, out);
             }
             Marker::Sep if origin == Origin::Quoted => machine.data(spelling, out),

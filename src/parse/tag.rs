@@ -112,9 +112,11 @@ const HAVING: [[Names; 256]; 8] = {
 };
 
 /// How many bytes of white space a tag may have in a row.
-pub(crate) const BLANKS: usize = 256;
+const BLANKS: usize = 256;
 /// How many bytes a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
+/// How many bytes of white space after a tag are looked past for what must follow it.
+pub(crate) const GAP: usize = 16 << 10;
 /// How many bytes there may be between the control tokens of a tag whose name the format does not have.
 const FOREIGN: usize = 256;
 
@@ -224,8 +226,8 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag, after at most [`BLANKS`] bytes of white space, for the tag to be real. The end of the stream is
-/// always enough.
+/// What must follow a tag, after at most [`GAP`] bytes of white space, for the tag to be real. The end of the stream is always
+/// enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
     /// Whether any control token is enough.

@@ -1,0 +1,86 @@
+//! The first of SMG's two parsers: reasoning is told from all else.
+//!
+//! In: what the model generates. Out: reasoning; and the answer, with tools sections raw, for [`Calls`](crate::Calls) or,
+//! where no tools are declared, for the client. Held: the parser, and how the stream began.
+
+use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
+use reasoning_parser::{ParseError, ParserResult, ReasoningParser};
+
+/// SMG's reasoning parser of `kimi_k3`, by kimi-xtml.
+#[derive(Debug)]
+pub struct Reasoning {
+    parser: Parser,
+    opened: Channel,
+}
+
+impl Reasoning {
+    /// A parser of a stream whose prompt left no reasoning open.
+    pub fn new() -> Self {
+        Reasoning::opened(Channel::Response)
+    }
+
+    fn opened(opened: Channel) -> Self {
+        // Without tools a section of calls comes out raw. One that opens in an answer is text of it, and comes out the same.
+        Reasoning { parser: Parser::new(Request::new().opened(opened)), opened }
+    }
+
+    fn read(&mut self, step: impl FnOnce(&mut Parser, &mut dyn kimi_xtml::Sink)) -> ParserResult {
+        let mut result = ParserResult::default();
+        let mut sink = sink_fn(|event, _| match event {
+            Event::Reasoning(text) => result.reasoning_text += text,
+            Event::Content(text) | Event::Withheld(text) => result.normal_text += text,
+            _ => {}
+        });
+        step(&mut self.parser, &mut sink);
+        result
+    }
+}
+
+impl Default for Reasoning {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReasoningParser for Reasoning {
+    fn detect_and_parse_reasoning(&mut self, text: &str) -> Result<ParserResult, ParseError> {
+        self.parser = Reasoning::opened(self.opened).parser;
+        Ok(self.read(|parser, sink| {
+            parser.push(text, sink);
+            parser.finish("stop", sink);
+        }))
+    }
+
+    fn parse_reasoning_streaming_incremental(&mut self, text: &str) -> Result<ParserResult, ParseError> {
+        Ok(self.read(|parser, sink| parser.push(text, sink)))
+    }
+
+    fn flush(&mut self) -> Result<ParserResult, ParseError> {
+        Ok(self.read(|parser, sink| {
+            parser.finish("stop", sink);
+        }))
+    }
+
+    fn reset(&mut self) {
+        *self = Reasoning::new();
+    }
+
+    fn model_type(&self) -> &str {
+        crate::NAME
+    }
+
+    fn requires_special_tokens(&self) -> bool {
+        true
+    }
+
+    fn is_in_reasoning(&self) -> bool {
+        self.parser.channel() == Some(Channel::Think)
+    }
+
+    fn mark_reasoning_started(&mut self) {
+        *self = Reasoning::opened(Channel::Think);
+    }
+
+    /// Nothing to do: a think opener is dropped once where the prompt already has it.
+    fn mark_think_start_stripped(&mut self) {}
+}
