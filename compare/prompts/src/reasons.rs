@@ -5,10 +5,11 @@
 
 use crate::peers::Peer;
 
-/// Why a prompt of this peer may differ for choices of this kind.
+/// Why a prompt of this peer may differ for choices of this kind. Of kinds that act together one is the reason, and the others
+/// let it show.
 pub(crate) fn reason(kind: &str, peer: Peer) -> Option<&'static str> {
-    let known = REASONS.iter().find(|known| known.kind == kind)?;
-    known.peers.contains(&peer).then_some(known.why)
+    let known = |kind| REASONS.iter().find(|known| known.kind == kind && known.peers.contains(&peer));
+    Some(kind.split(" + ").find_map(known)?.why)
 }
 
 struct Reason {
