@@ -39,7 +39,10 @@ from kimi_xtml._kimi_xtml import (
     parse,
     render,
 )
-from kimi_xtml.types import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kimi_xtml.types import Event
 
 __all__ = [
     "CODES",
@@ -73,3 +76,12 @@ __all__ = [
     "parse",
     "render",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`Event` is for annotations: who reads it loads `typing`, which takes longer than all the rest."""
+    if name == "Event":
+        from kimi_xtml.types import Event
+
+        return Event
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
