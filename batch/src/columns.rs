@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::builder::BooleanBuilder;
-use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StringArray, StructArray, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use kimi_xtml::Counts;
@@ -29,11 +29,11 @@ static CALL: LazyLock<Fields> = LazyLock::new(|| {
 
 static COUNTS: LazyLock<Fields> = LazyLock::new(|| {
     let names = ["input", "reasoning", "content", "arguments", "markup", "withheld", "dropped"];
-    names.into_iter().map(|name| field(name, DataType::UInt64)).collect()
+    names.into_iter().map(|name| field(name, DataType::Int64)).collect()
 });
 
 static NOTED: LazyLock<Fields> = LazyLock::new(|| {
-    let count = |name| field(name, DataType::UInt64);
+    let count = |name| field(name, DataType::Int64);
     [field("code", DataType::Utf8), count("count"), count("first")].into_iter().collect()
 });
 
@@ -98,7 +98,7 @@ fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
 }
 
 fn numbers(numbers: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(numbers))
+    Arc::new(Int64Array::from_iter_values(numbers.map(|number| number as i64)))
 }
 
 fn lists(of: &Fields, lengths: impl Iterator<Item = usize>, columns: Vec<ArrayRef>) -> Result<ArrayRef, ArrowError> {
