@@ -280,9 +280,27 @@ fn whole(request: Request, push: impl FnOnce(&mut kimi_xtml::Parser, &mut Owned)
     kimi_xtml::coalesce(events)
 }
 
-/// The events of a whole generation in tokens.
+/// The events of a whole generation in tokens, each token in one of them: in that which has its first byte, and in markup if it
+/// never had a text.
 pub(crate) fn of_tokens(request: Request, tokens: &[(String, u32)]) -> Owned {
-    whole(request, |parser, events| tokens.iter().for_each(|(text, id)| parser.push_token(text, *id, events)))
+    let mut events =
+        whole(request, |parser, events| tokens.iter().for_each(|(text, id)| parser.push_token(text, *id, events)));
+    let (mut bytes, mut at) = (0, 0);
+    for (_, span) in &mut events {
+        bytes = span.bytes.end;
+        if let Some(tokens) = &mut span.tokens {
+            tokens.start = tokens.start.max(at);
+            tokens.end = tokens.end.max(tokens.start);
+            at = tokens.end;
+        }
+    }
+    let count = tokens.len() as u64;
+    if at < count {
+        let mut span = Span::default();
+        (span.bytes, span.tokens) = (bytes..bytes, Some(at..count));
+        events.push((OwnedEvent::Markup(String::new()), span));
+    }
+    events
 }
 
 /// Texts and ids, which must be equally many.

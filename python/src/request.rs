@@ -86,7 +86,8 @@ pub(crate) fn request(
         if tools.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("tools is a list of names or of tools, not a str"));
         }
-        if tools.is_instance_of::<PyMapping>() {
+        // Names as keys are names; a mapping that is itself a tool is one without its list.
+        if tools.is_instance_of::<PyMapping>() && tool_name(tools).is_ok() {
             return Err(PyTypeError::new_err("tools is a list of names or of tools, not one tool: write [tool]"));
         }
         for tool in tools.try_iter()? {

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from corpora import folder
 
-from kimi_xtml import Batch, ChatStream, Content, labels, parse, parse_batch, parse_tokens
+from kimi_xtml import Batch, ChatStream, Content, Markup, labels, parse, parse_batch, parse_tokens
 from kimi_xtml.types import Row
 
 CASES: list[dict[str, Any]] = [
-    case for path in sorted(folder().glob("*.jsonl")) for case in map(json.loads, path.open()) if case.get("chunks")
+    case
+    for path in sorted(folder().glob("*.jsonl"))
+    for case in map(json.loads, path.read_text().splitlines())
+    if case.get("chunks")
 ]
 TEXT = (
     "Hm.<|close|>think<|sep|><|open|>response<|sep|>Yes.<|close|>response<|sep|><|open|>tools<|sep|>"
@@ -144,7 +147,7 @@ def test_misuse_is_told() -> None:
         with pytest.raises(ValueError, match="1 or more"):
             parse_batch([], **options)
     for name in ("rows", "threads", "call_ids", "value_limit"):
-        with pytest.raises(TypeError, match=f"'{name}'.*expected int, got bool"):
+        with pytest.raises(TypeError, match=f"expected int, got bool\nwhile processing '{name}'"):
             parse_batch([], **{name: True})
 
 
@@ -180,7 +183,7 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 def test_tokens_at_once() -> None:
-    """What `push_token` gives, joined; the spans of the tokens go from the first to the last, none left out."""
+    """Each token is in exactly one part: one that begins in white space and ends in text, and those that never had a text."""
     counted = 0
     for case in CASES:
         ids = case.get("ids")
@@ -192,13 +195,14 @@ def test_tokens_at_once() -> None:
         events = parse_tokens(case["chunks"], flat, **options)
         at = 0
         for event in events:
-            assert event.tokens is not None
-            assert event.tokens[0] == at, case["id"]
-            at = event.tokens[1]
+            if event.tokens is not None:  # as that of a channel that the prompt opened
+                assert event.tokens[0] == at, case["id"]
+                at = event.tokens[1]
         assert at == len(flat), case["id"]
         assert len(labels(case["chunks"], flat, **options)) == len(flat)
         counted += at
-    assert counted > 3000
+    assert counted == 10_926
+    assert parse_tokens(["", ""], [7, 8])[-1] == Markup("", (0, 0), (0, 2))
     assert parse_tokens(["<|close|>"], [7], opened="response")[1] == Content("<|close|>", (0, 9), (0, 1))
 
 
