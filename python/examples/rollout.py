@@ -1,9 +1,9 @@
-"""A rollout with two tool turns, tokens in and tokens out: each prompt is the last one and what was generated, and more.
+"""A rollout with two tool turns, tokens in and tokens out: each prompt begins with the last one and what was generated.
 
     python rollout.py tiktoken.model
 
-In: ranks, and a policy that gives ids for ids; here one that says what was written for it. Out: the tokens of the whole rollout and
-a mask of those that the policy generated. Nothing that was generated is ever encoded again.
+In: ranks, and a policy that gives ids for ids; here one that says what was written for it. Out: the tokens of the whole
+rollout and a mask of those that the policy generated. Nothing that was generated is ever encoded again.
 """
 
 import json
@@ -25,7 +25,10 @@ TOOLS = [
     }
 ]
 SAID: list[dict[str, Any]] = [
-    {"reasoning_content": "First 2 and 3.", "tool_calls": [{"function": {"name": "add", "arguments": '{"a":2,"b":3}'}}]},
+    {
+        "reasoning_content": "First 2 and 3.",
+        "tool_calls": [{"function": {"name": "add", "arguments": '{"a":2,"b":3}'}}],
+    },
     {"reasoning_content": "Then 4.", "tool_calls": [{"function": {"name": "add", "arguments": '{"a":5,"b":4}'}}]},
     {"reasoning_content": "Done.", "content": "It is <|sep|> 9."},
 ]
@@ -40,7 +43,9 @@ def scripted(tokenizer: Tokenizer) -> Policy:
     return lambda _prompt, opened: tokenizer.render(next(messages), opened=opened)  # type: ignore[arg-type]
 
 
-def rollout(tokenizer: Tokenizer, policy: Policy, question: str, turns: int = 8) -> tuple[list[int], bytes, list[float]]:
+def rollout(
+    tokenizer: Tokenizer, policy: Policy, question: str, turns: int = 8
+) -> tuple[list[int], bytes, list[float]]:
     """Lets a policy answer with its tools: the ids, a byte 1 for each that it generated, and the rewards for the form."""
     request: dict[str, Any] = {"messages": [{"role": "user", "content": question}], "tools": TOOLS}
     turn = Turn(tokenizer, request)

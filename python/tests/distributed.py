@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
 import recipes
 
 COUNT = 40_000
@@ -25,7 +26,9 @@ def checked(rows: Iterable[Any], seconds: float, name: str) -> None:
     wanted = [(number, f"Looking at {number}.", f'{{"path":"/tmp/{number}"}}') for number in range(COUNT)]
     if rows != wanted:
         sys.exit(f"{name}: {len(rows)} rows, of which {len(set(rows) - set(wanted))} are wrong; {COUNT} are wanted")
-    print(f"{name}: {COUNT} rows in {seconds:.1f} s, {COUNT / seconds:.0f} rows/s, one of two workers killed; 1 passed, 0 failed")
+    print(
+        f"{name}: {COUNT} rows in {seconds:.1f} s, {COUNT / seconds:.0f} rows/s, one of two workers killed; 1 passed, 0 failed"
+    )
 
 
 def killed_later(victim: Callable[[], int], begun: Path, kills: list[int]) -> threading.Thread:
@@ -112,7 +115,7 @@ def on_spark() -> None:
     def executor() -> int:
         for child in psutil.Process().children(recursive=True):
             if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
-                return child.pid
+                return int(child.pid)
         raise LookupError("there is no executor")
 
     thread = killed_later(executor, begun, kills)

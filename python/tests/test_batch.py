@@ -1,4 +1,4 @@
-"""`parse_batch`: every row is what a `ChatStream` makes of the output, whichever way it goes in and comes out.
+"""`parse_batch`: a row is what a `ChatStream` makes of the output, whichever way it goes in and comes out.
 
 In: the corpora, and outputs that the tests make. PyArrow, Polars and others take what comes out where they are installed.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from corpora import folder
 
+from corpora import folder
 from kimi_xtml import Batch, ChatStream, Content, Markup, labels, parse, parse_batch, parse_tokens
 from kimi_xtml.types import Row
 
@@ -33,7 +33,9 @@ def request(case: dict[str, Any]) -> dict[str, Any]:
     choice = context.get("tool_choice", "auto")
     return {
         "tools": context.get("tools", []),
-        "tool_choice": choice if choice in ("auto", "none", "required") or isinstance(choice, dict) else {"name": choice},
+        "tool_choice": choice
+        if choice in ("auto", "none", "required") or isinstance(choice, dict)
+        else {"name": choice},
         "opened": None if opened == "none" else opened,
     }
 
@@ -44,8 +46,8 @@ def by_stream(output: Any, reason: str, options: dict[str, Any]) -> Row:
         case (str() as text, ids):
             stream.push_with_ids(text, ids)
         case (texts, ids):
-            for text, id in zip(texts, ids, strict=True):
-                stream.push_token(text, id)
+            for token in zip(texts, ids, strict=True):
+                stream.push_token(*token)
         case _:
             stream.push(output)
     stream.finish(reason)
@@ -74,9 +76,9 @@ def test_each_row_is_what_a_stream_makes() -> None:
         text = "".join(case["chunks"])
         outputs: list[Any] = [text, text.encode(), bytearray(text.encode()), memoryview(text.encode())]
         if ids := case.get("ids"):
-            outputs.append((text, [id for delta in ids for id in delta]))
+            outputs.append((text, [number for delta in ids for number in delta]))
             if all(len(delta) == 1 for delta in ids):
-                outputs.append((case["chunks"], [id for (id,) in ids]))
+                outputs.append((case["chunks"], [number for (number,) in ids]))
         rows = list(parse_batch(outputs, call_ids=0, finish_reason=["stop"] * len(outputs), **options))
         assert rows == [by_stream(output, "stop", options) for output in outputs], case["id"]
 
@@ -117,7 +119,9 @@ def test_what_is_read_ahead_is_bounded() -> None:
 
 
 def test_each_output_has_its_own_finish_reason() -> None:
-    rows = list(parse_batch(["a", TEXT, "b"], tools=["ls"], opened="think", finish_reason=iter(["length", "stop", "\ud800"])))
+    rows = list(
+        parse_batch(["a", TEXT, "b"], tools=["ls"], opened="think", finish_reason=iter(["length", "stop", "\ud800"]))
+    )
     assert [row["finish_reason"] for row in rows] == ["length", "tool_calls", "\ufffd"]
     with pytest.raises(ValueError, match="finish_reason has 1 entries, and outputs has more"):
         list(parse_batch(["a", "b"], finish_reason=["stop"]))
@@ -138,17 +142,20 @@ def test_misuse_is_told() -> None:
     for outputs in wrong:
         with pytest.raises(TypeError, match="expected an iterable of outputs"):
             parse_batch(outputs)
-    for output in (3, None, ["a"], ("a", [1], 2), ("a", b"ab"), (["a"], ["1"])):
+    wrong = [3, None, ["a"], ("a", [1], 2), ("a", b"ab"), (["a"], ["1"])]
+    for output in wrong:
         with pytest.raises(TypeError, match=r"outputs\[1\]"):
             list(parse_batch(["x", output]))
     with pytest.raises(ValueError, match=r"outputs\[0\]: 1 ids have no text"):
         list(parse_batch([(["a"], [1, 2])]))
+    options: dict[str, Any]
     for options in ({"rows": 0}, {"threads": 0}):
         with pytest.raises(ValueError, match="1 or more"):
             parse_batch([], **options)
     for name in ("rows", "threads", "call_ids", "value_limit"):
         with pytest.raises(TypeError, match=f"expected int, got bool\nwhile processing '{name}'"):
-            parse_batch([], **{name: True})
+            options = {name: True}
+            parse_batch([], **options)
 
 
 def test_a_fault_of_the_caller_comes_through() -> None:
@@ -183,7 +190,7 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 def test_tokens_at_once() -> None:
-    """Each token is in exactly one part: one that begins in white space and ends in text, and those that never had a text."""
+    """Each token is in exactly one part, also one that begins in another than it ends in, or never had a text."""
     counted = 0
     for case in CASES:
         ids = case.get("ids")
@@ -191,7 +198,7 @@ def test_tokens_at_once() -> None:
             continue
         options = request(case)
         options.pop("tool_choice")
-        flat = [id for (id,) in ids]
+        flat = [number for (number,) in ids]
         events = parse_tokens(case["chunks"], flat, **options)
         at = 0
         for event in events:

@@ -1,8 +1,9 @@
-"""The pages of docs/data that run in one process, run where their package is installed; `python/recipes` runs the others."""
+"""The pages of docs/data that run in one process, where their package is installed; `python/recipes` runs the others."""
 
 from typing import Any
 
 import pytest
+
 import recipes
 
 

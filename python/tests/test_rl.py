@@ -93,7 +93,7 @@ def test_the_rollout(tokenizer: Tokenizer) -> None:
     ids, mask, rewards = example.rollout(tokenizer, example.scripted(tokenizer), "What is 2 + 3 + 4?")
     assert rewards == [1.0, 1.0, 1.0]
     assert len(ids) == len(mask)
-    generated = tokenizer.decode([id for id, by_policy in zip(ids, mask, strict=True) if by_policy]).decode()
+    generated = tokenizer.decode([token for token, by_policy in zip(ids, mask, strict=True) if by_policy]).decode()
     assert generated.count('call tool="add"') == 2
     assert "It is <|sep|> 9." in generated
     assert "Thank you." not in generated

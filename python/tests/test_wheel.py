@@ -1,4 +1,4 @@
-"""What the wheel carries beside the code, where the package is installed from one: its licences, no symbols, a quick import.
+"""What the wheel carries beside the code, where the package is installed from one: its licences, and no symbols.
 
 In: the installed distribution. Out: nothing to see if the package was only put on the path.
 """

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, final
 
 from kimi_xtml.types import Channel, Delta, Event, Ids, Label, Message, Output, Report, Row, ValueKind
@@ -376,6 +376,7 @@ def parse_batch(
     rows: int = 1024,
     progress: Callable[[int], object] | None = None,
 ) -> Batch: ...
+
 @final
 class Batch:
     def __iter__(self) -> Iterator[Row]: ...
@@ -409,7 +410,9 @@ class Prompt:
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
-def encode(request: Mapping[str, Any] | str | bytes | bytearray | memoryview, /, *, partial_mode: bool = True) -> Prompt: ...
+def encode(
+    request: Mapping[str, Any] | str | bytes | bytearray | memoryview, /, *, partial_mode: bool = True
+) -> Prompt: ...
 
 @final
 class Tokenizer:

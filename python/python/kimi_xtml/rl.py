@@ -1,7 +1,7 @@
 """Verifying what a policy generated: the message, calls as dicts, and a reward for its format.
 
-In: outputs, as `parse_batch` takes them. Out: a `Verdict` each, in order. The reward is for the form alone; whether an answer
-is right is its task's own affair.
+In: outputs, as `parse_batch` takes them. Out: a `Verdict` each, in order. The reward is for the form alone; whether an
+answer is right is its task's own affair.
 """
 
 import json
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The message as Chat Completions has it, but with the arguments of its calls as dicts; it has those that can be run."""
+        """The message as Chat Completions has it, with the calls that can be run, and their arguments as dicts."""
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.reasoning is not None:
             message["reasoning_content"] = self.reasoning

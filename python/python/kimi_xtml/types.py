@@ -143,7 +143,7 @@ class RowCall(TypedDict):
 
 
 class Row(TypedDict):
-    """What an output of a batch says. `reasoning` is None if there was no think channel, `tokens` if there were no ids."""
+    """What an output says. `reasoning` is None if there was no think channel, `tokens` if there were no ids."""
 
     reasoning: str | None
     content: str
