@@ -46,7 +46,7 @@ def scripted(tokenizer: Tokenizer) -> Policy:
 def rollout(
     tokenizer: Tokenizer, policy: Policy, question: str, turns: int = 8
 ) -> tuple[list[int], bytes, list[float]]:
-    """Lets a policy answer with its tools: the ids, a byte 1 for each that it generated, and the rewards for the form."""
+    """Lets a policy answer with its tools: the ids, a byte 1 for each that it generated, the rewards for the form."""
     request: dict[str, Any] = {"messages": [{"role": "user", "content": question}], "tools": TOOLS}
     turn = Turn(tokenizer, request)
     rewards = []

@@ -26,9 +26,8 @@ def checked(rows: Iterable[Any], seconds: float, name: str) -> None:
     wanted = [(number, f"Looking at {number}.", f'{{"path":"/tmp/{number}"}}') for number in range(COUNT)]
     if rows != wanted:
         sys.exit(f"{name}: {len(rows)} rows, of which {len(set(rows) - set(wanted))} are wrong; {COUNT} are wanted")
-    print(
-        f"{name}: {COUNT} rows in {seconds:.1f} s, {COUNT / seconds:.0f} rows/s, one of two workers killed; 1 passed, 0 failed"
-    )
+    print(f"{name}: {COUNT} rows in {seconds:.1f} s, {COUNT / seconds:.0f} rows/s, one of two workers killed")
+    print("1 passed, 0 failed")
 
 
 def killed_later(victim: Callable[[], int], begun: Path, kills: list[int]) -> threading.Thread:

@@ -1,6 +1,6 @@
 """`parse_batch`: a row is what a `ChatStream` makes of the output, whichever way it goes in and comes out.
 
-In: the corpora, and outputs that the tests make. PyArrow, Polars and others take what comes out where they are installed.
+In: the corpora, and outputs that the tests make. PyArrow takes what comes out, where it is installed.
 """
 
 import json
@@ -148,14 +148,12 @@ def test_misuse_is_told() -> None:
             list(parse_batch(["x", output]))
     with pytest.raises(ValueError, match=r"outputs\[0\]: 1 ids have no text"):
         list(parse_batch([(["a"], [1, 2])]))
-    options: dict[str, Any]
-    for options in ({"rows": 0}, {"threads": 0}):
+    for name in ("rows", "threads"):
         with pytest.raises(ValueError, match="1 or more"):
-            parse_batch([], **options)
+            parse_batch([], **dict[str, Any]({name: 0}))
     for name in ("rows", "threads", "call_ids", "value_limit"):
         with pytest.raises(TypeError, match=f"expected int, got bool\nwhile processing '{name}'"):
-            options = {name: True}
-            parse_batch([], **options)
+            parse_batch([], **dict[str, Any]({name: True}))
 
 
 def test_a_fault_of_the_caller_comes_through() -> None:

@@ -1,4 +1,4 @@
-"""The pages of docs/data that run in one process, where their package is installed; `python/recipes` runs the others."""
+"""The pages of docs/data that run in one process, where their package is installed; `python/recipes` has the others."""
 
 from typing import Any
 
