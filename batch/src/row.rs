@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn a_row_is_json() {
         let request = Request::new().opened(Channel::Think).tools(["ls"]);
-        let text = "<|close|>think<|sep|><|open|>tools<|sep|><|open|>call tool=\"ls\" index=\"1\"<|sep|><|close|>call<|sep|>";
+        let text =
+            "<|close|>think<|sep|><|open|>tools<|sep|><|open|>call tool=\"ls\" index=\"1\"<|sep|><|close|>call<|sep|>";
         let mut reader = Reader::new(request, Opened::Known).numbered(Some(3));
         let row = reader.read(&Output::Text(text.into()), "stop");
         let json = serde_json::to_value(&row).unwrap();

@@ -118,7 +118,10 @@ mod tests {
 
     #[test]
     fn what_is_no_file_of_lines_is_told() {
-        assert_eq!(lines(b"1\n12345678", 8).unwrap_err().to_string().lines().next(), Some("f, line 2: it is longer than 256 MiB"));
+        assert_eq!(
+            lines(b"1\n12345678", 8).unwrap_err().to_string().lines().next(),
+            Some("f, line 2: it is longer than 256 MiB")
+        );
         assert_eq!(lines(b"1234567\n", 8).unwrap().len(), 1);
         assert!(lines(b"\x1f\x8b\x08\x00", 99).unwrap_err().to_string().starts_with("f is compressed"));
     }

@@ -556,9 +556,14 @@ fn what_a_record_says_of_itself_is_shown_and_not_sent() {
 
 #[test]
 fn what_is_no_case_file_is_told() {
-    assert_eq!(printed(&["check", "-"], format!("\u{feff}{}", CASES.lines().next().unwrap()).as_bytes()), "1 passed, 0 failed\n");
+    assert_eq!(
+        printed(&["check", "-"], format!("\u{feff}{}", CASES.lines().next().unwrap()).as_bytes()),
+        "1 passed, 0 failed\n"
+    );
     let output = run(&["check", "-"], b"\x1f\x8b\x08\x00\x00");
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: standard input is compressed\nDecompress it first"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).starts_with("error: standard input is compressed\nDecompress it first")
+    );
     for command in [&["replay", "-"][..], &["inspect", "--cases", "-"]] {
         assert_eq!(error(command, "\n"), "error: no case in standard input\n");
     }

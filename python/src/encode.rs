@@ -112,7 +112,8 @@ pub(crate) fn body<'a>(request: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> 
         return text_of(text);
     }
     if let Some(bytes) = bytes_of(request)? {
-        let text = str::from_utf8(&bytes).map_err(|error| PyValueError::new_err(format!("request is no UTF-8: {error}")))?;
+        let text =
+            str::from_utf8(&bytes).map_err(|error| PyValueError::new_err(format!("request is no UTF-8: {error}")))?;
         return Ok(Cow::Owned(text.to_owned()));
     }
     if !request.is_instance_of::<PyMapping>() {

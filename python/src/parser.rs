@@ -162,7 +162,12 @@ impl Parser {
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
     #[pyo3(signature = (text, id, /))]
-    fn push_token<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>, #[pyo3(from_py_with = number)] id: u32) -> PyResult<Bound<'py, PyList>> {
+    fn push_token<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyString>,
+        #[pyo3(from_py_with = number)] id: u32,
+    ) -> PyResult<Bound<'py, PyList>> {
         self.take(py, &Input::Token(text_of(text)?, id))
     }
 

@@ -16,7 +16,7 @@ import psutil
 
 import recipes
 
-COUNT = 40_000
+COUNT = 20_000
 PARTS = 40
 
 
