@@ -53,6 +53,7 @@ def begun_folder() -> Path:
 
 def on_ray() -> None:
     """Head and two workers; one worker's node is killed with all that it has."""
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # a busy machine is slow to begin
     import pyarrow as pa
     import ray
     from ray.cluster_utils import Cluster

@@ -159,6 +159,7 @@ class IdArray(Protocol):
 
     def tolist(self) -> list[int]:
         """The ids."""
+        ...
 
 
 Ids: TypeAlias = Sequence[int] | IdArray
@@ -170,6 +171,7 @@ class Scalar(Protocol):
 
     def as_py(self) -> object:
         """The same in Python."""
+        ...
 
 
 Output: TypeAlias = str | bytes | bytearray | memoryview | tuple[str | Sequence[str], Ids] | Ids | Scalar
