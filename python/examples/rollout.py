@@ -49,7 +49,7 @@ def rollout(
     """Lets a policy answer with its tools: the ids, a byte 1 for each that it generated, the rewards for the form."""
     request: dict[str, Any] = {"messages": [{"role": "user", "content": question}], "tools": TOOLS}
     turn = Turn(tokenizer, request)
-    rewards = []
+    rewards: list[float] = []
     for _ in range(turns):
         prompt = turn.ids
         generated = policy(prompt, turn.opened)

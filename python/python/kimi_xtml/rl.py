@@ -7,7 +7,7 @@ answer is right is its task's own affair.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kimi_xtml import parse_batch
 from kimi_xtml.types import Output, Row
@@ -65,7 +65,7 @@ def verify(
 
 def _verdict(row: Row, penalties: Mapping[str, float]) -> Verdict:
     faults = {noted["code"]: noted["count"] for noted in row["diagnostics"]}
-    calls = []
+    calls: list[Call] = []
     for call in row["tool_calls"]:
         arguments = _object(call["arguments"]) if call["complete"] else None
         if arguments is None:
@@ -81,4 +81,4 @@ def _object(text: str) -> dict[str, Any] | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
