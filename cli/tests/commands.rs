@@ -457,7 +457,7 @@ fn lines_that_are_no_case() {
         r#"{"id": "B1", "chunks": [""], "scale": {"chunk": "a", "times": [2]}}"#,
         r#"{"id": "B1", "chunks": ["a"], "scale": {"chunk": "a", "times": [2, 9000000000000000000]}}"#,
         r#"{"id": "B1", "chunks": [""], "context": {"tool_choice": 3}}"#,
-        r#"{"id": "B1", "chunks": [""], "context": {"initial_channel": "tools"}}"#,
+        r#"{"id": "B1", "chunks": [""], "context": {"initial_channel": "thoughts"}}"#,
     ];
     let errors = errors.map(|line| error(&["check", "-"], &format!("{CASES}\n{line}\n")));
     expect![[r#"
@@ -481,7 +481,7 @@ fn lines_that_are_no_case() {
         A case file has one JSON object a line; corpora/README.md describes it.
         error: standard input, line 4: column 58: a tool choice is a word, or an object with function.name
         A case file has one JSON object a line; corpora/README.md describes it.
-        error: standard input, line 4: column 67: unknown variant `tools`, expected one of `think`, `response`, `none`
+        error: standard input, line 4: column 70: unknown variant `thoughts`, expected one of `think`, `response`, `tools`, `none`
         A case file has one JSON object a line; corpora/README.md describes it.
     "#]]
     .assert_eq(&errors.concat());
@@ -502,7 +502,7 @@ fn arguments_that_are_none() {
         &["inspect", "--record", "--stream-json"],
     ];
     expect![[r#"
-        error: invalid value 'thoughts' for '--opened <think|response|none>': think, response or none
+        error: invalid value 'thoughts' for '--opened <think|response|tools|none>': think, response, tools or none
 
         For more information, try '--help'.
         error: invalid value '0' for '--chunk <N|whole>': a number of bytes from 1 on, or `whole`
