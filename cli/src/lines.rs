@@ -77,6 +77,9 @@ impl<R: BufRead> Lines<R> {
         if read as u64 == self.longest && !bytes.ends_with(b"\n") {
             return Err(LineError::Long { file: self.name.clone(), line: self.line });
         }
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
         if self.line == 1 {
             if bytes.starts_with(b"\x1f\x8b") || bytes.starts_with(b"\x28\xb5\x2f\xfd") {
                 return Err(LineError::Compressed { file: self.name.clone() });
@@ -113,7 +116,7 @@ mod tests {
     #[test]
     fn blank_lines_and_a_byte_order_mark_are_passed_over() {
         let got = lines("\u{feff}1\n\n \n2".as_bytes(), 99).unwrap();
-        assert_eq!(got, [(1, b"1\n".to_vec()), (4, b"2".to_vec())]);
+        assert_eq!(got, [(1, b"1".to_vec()), (4, b"2".to_vec())]);
     }
 
     #[test]

@@ -463,7 +463,7 @@ fn lines_that_are_no_case() {
     expect![[r#"
         error: standard input, line 4: column 24: invalid type: integer `7`, expected a sequence
         A case file has one JSON object a line; corpora/README.md describes it.
-        error: standard input, line 4: EOF while parsing a list
+        error: standard input, line 4: column 24: EOF while parsing a list
         A case file has one JSON object a line; corpora/README.md describes it.
         error: standard input, line 4: it has no id
         A case file has one JSON object a line; corpora/README.md describes it.
