@@ -20,6 +20,7 @@ use kimi_xtml_cli::record::{Grouping, Variation};
     after_help = "\
 Examples:
   kimi-xtml parse --opened think --tool get_weather generated.txt
+  kimi-xtml parse-batch outputs.jsonl -o rows.jsonl --opened auto
   kimi-xtml inspect generated.txt --chunk 8
   kimi-xtml replay corpora/tools.jsonl --id C001 --format sse --rate 40
   kimi-xtml check corpora/*.jsonl
@@ -36,6 +37,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Parse(ParseArgs),
+    ParseBatch(ParseBatchArgs),
     Check(CheckArgs),
     Inspect(InspectArgs),
     Replay(ReplayArgs),
@@ -67,6 +69,65 @@ pub(crate) struct ParseArgs {
     /// The text; `-` is the standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
+}
+
+/// Parse many outputs, on all cores: a row each, in order.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kimi-xtml parse-batch outputs.jsonl -o rows.jsonl --opened think --tool get_weather
+  kimi-xtml parse-batch outputs.jsonl -o rows.jsonl --opened auto --column completion
+
+A line of the input is a JSON string, or an object that has the output as the
+member that --column names, and perhaps a finish_reason. A line of what is
+written is an object: reasoning, content, tool_calls, finish_reason, bytes,
+tokens, diagnostics. What is done stands in a folder beside the file until all
+is done: the same command goes on there after it was stopped.")]
+pub(crate) struct ParseBatchArgs {
+    #[command(flatten)]
+    pub(crate) request: BatchRequestArgs,
+    /// The member that has the output
+    #[arg(long, value_name = "NAME", default_value = "output")]
+    pub(crate) column: String,
+    /// The engine's finish reason, where the line has none
+    #[arg(long, value_name = "REASON", default_value = "stop")]
+    pub(crate) finish: String,
+    /// How calls get their ids
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) call_ids: CallIds,
+    /// Threads; as many as there are cores, if it is left away
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// The file that is written
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Outputs, a line each
+    pub(crate) file: PathBuf,
+}
+
+/// What the parser must know of the outputs' request.
+#[derive(clap::Args)]
+pub(crate) struct BatchRequestArgs {
+    /// The channel that the prompts left open; `auto`: each output's first tag tells
+    #[arg(help_heading = "Request", long, value_name = "think|response|tools|none|auto", default_value = "none", value_parser = batch_opened)]
+    pub(crate) opened: BatchOpened,
+    /// A declared tool; none declared, calls are not parsed
+    #[arg(help_heading = "Request", long = "tool", value_name = "NAME")]
+    pub(crate) tools: Vec<String>,
+}
+
+/// A channel, or that the output tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BatchOpened {
+    Known(Opened),
+    Auto,
+}
+
+fn batch_opened(word: &str) -> Result<BatchOpened, &'static str> {
+    match word {
+        "auto" => Ok(BatchOpened::Auto),
+        word => any_opened(word).map(BatchOpened::Known).map_err(|_| "think, response, tools, none or auto"),
+    }
 }
 
 /// Run case files under every chunking.
@@ -316,7 +377,7 @@ pub(crate) struct PromptArgs {
 #[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestArgs {
     /// The channel that the prompt left open; `none` if the text has its own openers
-    #[arg(help_heading = "Request", long, value_name = "think|response|none", default_value = "none", value_parser = opened)]
+    #[arg(help_heading = "Request", long, value_name = "think|response|tools|none", default_value = "none", value_parser = any_opened)]
     pub(crate) opened: Opened,
     /// A declared tool; none declared, calls are not parsed
     #[arg(help_heading = "Request", long = "tool", value_name = "NAME")]
@@ -458,6 +519,13 @@ fn opened(word: &str) -> Result<Opened, &'static str> {
         "none" => Ok(Opened::None),
         _ => Err("think, response or none"),
     }
+}
+
+fn any_opened(word: &str) -> Result<Opened, &'static str> {
+    if word == "tools" {
+        return Ok(Opened::Tools);
+    }
+    opened(word).map_err(|_| "think, response, tools or none")
 }
 
 fn rate(word: &str) -> Result<f64, &'static str> {

@@ -3,13 +3,13 @@
 //! In: a file. Out: its [`Case`]s, or the line that is none and why. `corpora/README.md` describes the fields; unknown
 //! ones are passed over.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 use kimi_xtml::{Channel, Request, ToolChoice};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::lines::{self, LineError, Lines};
 use crate::play::Delta;
 
 /// What the sizes of a case may come to, in bytes.
@@ -134,6 +134,8 @@ pub enum Opened {
     Think,
     /// The answer.
     Response,
+    /// A tools section.
+    Tools,
     /// Nothing: the output has its own openers.
     #[default]
     None,
@@ -145,6 +147,7 @@ impl Opened {
         match self {
             Opened::Think => Some(Channel::Think),
             Opened::Response => Some(Channel::Response),
+            Opened::Tools => Some(Channel::Tools),
             Opened::None => None,
         }
     }
@@ -234,14 +237,9 @@ fn is_false(flag: &bool) -> bool {
 /// A case file that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
-    /// The system does not give the file.
-    #[error("cannot read {file}")]
-    Read {
-        /// The file.
-        file: String,
-        /// Why.
-        source: io::Error,
-    },
+    /// Its lines cannot be read.
+    #[error(transparent)]
+    Lines(#[from] LineError),
     /// A line is no case.
     #[error("{file}, line {line}: {reason}\nA case file has one JSON object a line; corpora/README.md describes it.")]
     Line {
@@ -269,14 +267,7 @@ pub fn name(file: &Path) -> String {
 /// # Errors
 /// [`CaseError`], for the first line that is no case.
 pub fn read(file: &Path) -> Result<Vec<Case>, CaseError> {
-    let name = name(file);
-    if is_stdin(file) {
-        return read_from(io::stdin().lock(), &name);
-    }
-    match File::open(file) {
-        Ok(opened) => read_from(BufReader::new(opened), &name),
-        Err(source) => Err(CaseError::Read { file: name, source }),
-    }
+    of_lines(lines::open(file)?, &name(file))
 }
 
 /// Reads the cases of `input`, which messages call `name`. Blank lines are passed over.
@@ -284,13 +275,14 @@ pub fn read(file: &Path) -> Result<Vec<Case>, CaseError> {
 /// # Errors
 /// [`CaseError`], for the first line that is no case.
 pub fn read_from(input: impl BufRead, name: &str) -> Result<Vec<Case>, CaseError> {
+    of_lines(Lines::new(input, name), name)
+}
+
+fn of_lines(lines: Lines<impl BufRead>, name: &str) -> Result<Vec<Case>, CaseError> {
     let mut cases = Vec::new();
-    for (line, bytes) in (1..).zip(input.split(b'\n')) {
-        let bytes = bytes.map_err(|source| CaseError::Read { file: name.into(), source })?;
-        if !bytes.trim_ascii().is_empty() {
-            let case = case(&bytes).map_err(|reason| CaseError::Line { file: name.into(), line, reason })?;
-            cases.push(case);
-        }
+    for line in lines {
+        let (line, bytes) = line?;
+        cases.push(case(&bytes).map_err(|reason| CaseError::Line { file: name.into(), line, reason })?);
     }
     Ok(cases)
 }

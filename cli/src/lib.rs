@@ -6,6 +6,7 @@
 pub mod cases;
 pub mod check;
 pub mod chunking;
+pub mod lines;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod oracle;

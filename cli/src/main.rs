@@ -13,11 +13,14 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::Parser;
 
+use kimi_xtml_cli::show;
+
 use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     let result = match &Args::parse().command {
         Command::Parse(args) => commands::parse::run(args),
+        Command::ParseBatch(args) => commands::parse_batch::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Inspect(args) => commands::inspect::run(args),
         Command::Replay(args) => commands::replay::run(args),
@@ -29,7 +32,8 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             const RED: Style = AnsiColor::Red.on_default().bold();
-            anstream::eprintln!("{RED}error:{RED:#} {error:#}");
+            // It may have names of files and text of theirs in it.
+            anstream::eprintln!("{RED}error:{RED:#} {}", show::lines(&format!("{error:#}")));
             ExitCode::from(2)
         }
     }

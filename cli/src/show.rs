@@ -17,6 +17,13 @@ pub fn quoted(text: &str) -> String {
     shown
 }
 
+/// The whole text on one line, with nothing around it.
+pub fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    escape_into(&mut shown, text);
+    shown
+}
+
 /// The whole text on lines of its own: line feeds and tabs stay, nothing stands around it.
 pub fn lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -67,9 +74,14 @@ fn escape_into(shown: &mut String, text: &str) {
     }
 }
 
-/// White space of no width, marks that turn the direction, line ends of Unicode's own.
+/// White space of no width, marks that turn the direction, line ends of Unicode's own, tags: what is there and not seen.
+/// Joiners and selectors of variants, which many scripts and pictures are written with, stand as they are.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 #[cfg(test)]
@@ -79,6 +91,14 @@ mod tests {
     #[test]
     fn shows_what_a_terminal_cannot() {
         assert_eq!(quoted("a\n\u{1b}[1m \"\\\" é \u{202e}\u{7f}"), "‹a␊␛[1m \"\\\" é \\u{202e}␡›");
+    }
+
+    #[test]
+    fn shows_what_hides() {
+        for c in ['\u{61c}', '\u{180e}', '\u{ad}', '\u{e0001}', '\u{e0041}', '\u{e007f}', '\u{206f}'] {
+            assert_eq!(plain(&format!("a{c}")), format!("a{}", c.escape_unicode()));
+        }
+        assert_eq!(plain("👩\u{200d}💻"), "👩\u{200d}💻");
     }
 
     #[test]

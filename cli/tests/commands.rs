@@ -457,7 +457,7 @@ fn lines_that_are_no_case() {
         r#"{"id": "B1", "chunks": [""], "scale": {"chunk": "a", "times": [2]}}"#,
         r#"{"id": "B1", "chunks": ["a"], "scale": {"chunk": "a", "times": [2, 9000000000000000000]}}"#,
         r#"{"id": "B1", "chunks": [""], "context": {"tool_choice": 3}}"#,
-        r#"{"id": "B1", "chunks": [""], "context": {"initial_channel": "tools"}}"#,
+        r#"{"id": "B1", "chunks": [""], "context": {"initial_channel": "thoughts"}}"#,
     ];
     let errors = errors.map(|line| error(&["check", "-"], &format!("{CASES}\n{line}\n")));
     expect![[r#"
@@ -481,7 +481,7 @@ fn lines_that_are_no_case() {
         A case file has one JSON object a line; corpora/README.md describes it.
         error: standard input, line 4: column 58: a tool choice is a word, or an object with function.name
         A case file has one JSON object a line; corpora/README.md describes it.
-        error: standard input, line 4: column 67: unknown variant `tools`, expected one of `think`, `response`, `none`
+        error: standard input, line 4: column 70: unknown variant `thoughts`, expected one of `think`, `response`, `tools`, `none`
         A case file has one JSON object a line; corpora/README.md describes it.
     "#]]
     .assert_eq(&errors.concat());
@@ -502,7 +502,7 @@ fn arguments_that_are_none() {
         &["inspect", "--record", "--stream-json"],
     ];
     expect![[r#"
-        error: invalid value 'thoughts' for '--opened <think|response|none>': think, response or none
+        error: invalid value 'thoughts' for '--opened <think|response|tools|none>': think, response, tools or none
 
         For more information, try '--help'.
         error: invalid value '0' for '--chunk <N|whole>': a number of bytes from 1 on, or `whole`
@@ -531,4 +531,116 @@ fn arguments_that_are_none() {
         error: --record makes a case of a raw text; standard input has cases already
         error: --record: a case file has no place for --no-separate-reasoning, --undeclared and --stream-json
     "#]].assert_eq(&errors.map(|arguments| error(arguments, "")).concat());
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn what_a_record_says_of_itself_is_shown_and_not_sent() {
+    let case = r#"{"id":"\u001b[31mA","kind":"k\u202e","note":"n\u001b","context":{"tools":["t\u001b"],"engine_finish_reason":"s\u001b"},"chunks":["x"],"expected":{}}"#;
+    for arguments in [&["check", "-"][..], &["inspect", "--cases", "-"]] {
+        let output = run(arguments, case.as_bytes());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("␛[31mA k\\u{202e}"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    }
+    let told = error(&["check", "no\u{1b}[31m\u{e0041}file"], "");
+    assert!(told.starts_with("error: cannot read no␛[31m\\u{e0041}file"), "{told:?}");
+}
+
+#[test]
+fn what_is_no_case_file_is_told() {
+    assert_eq!(
+        printed(&["check", "-"], format!("\u{feff}{}", CASES.lines().next().unwrap()).as_bytes()),
+        "1 passed, 0 failed\n"
+    );
+    let output = run(&["check", "-"], b"\x1f\x8b\x08\x00\x00");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).starts_with("error: standard input is compressed\nDecompress it first")
+    );
+    for command in [&["replay", "-"][..], &["inspect", "--cases", "-"]] {
+        assert_eq!(error(command, "\n"), "error: no case in standard input\n");
+    }
+}
+
+#[test]
+fn a_prompt_may_leave_tools_open() {
+    let call = "<|open|>call tool=\"ls\" index=\"1\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>";
+    let message = printed(&["parse", "--opened", "tools", "--tool", "ls", "--call-ids", "numbered"], call.as_bytes());
+    assert!(message.contains(r#""tool_calls":[{"id":"ls_0","name":"ls","arguments":"{}","complete":true}],"finish_reason":"tool_calls","diagnostics":[{"code":"unclosed-message""#) || message.contains(r#""id":"ls_0""#), "{message}");
+}
+
+fn batch(folder: &Path, lines: &str, options: &[&str]) -> Output {
+    let (from, to) = (folder.join("in.jsonl"), folder.join("out.jsonl"));
+    if std::fs::read_to_string(&from).ok().as_deref() != Some(lines) {
+        std::fs::write(&from, lines).unwrap();
+    }
+    let files = [from.to_str().unwrap(), "-o", to.to_str().unwrap(), "--call-ids", "numbered"];
+    run(&[&["parse-batch"][..], &files, options].concat(), b"")
+}
+
+#[test]
+fn parse_batch_writes_a_row_a_line() {
+    let folder = folder("rows");
+    let lines = "\"Hm.<|close|>think<|sep|>\"\n\n{\"id\":7,\"output\":\"cut\",\"finish_reason\":\"length\"}\n";
+    let output = batch(&folder, lines, &["--opened", "auto", "--threads", "2"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "2 rows\n");
+    let rows = std::fs::read_to_string(folder.join("out.jsonl")).unwrap();
+    let rows: Vec<serde_json::Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!((rows.len(), &rows[0]["reasoning"], &rows[1]["content"]), (2, &"Hm.".into(), &"cut".into()));
+    assert_eq!(rows[1]["finish_reason"], "length");
+    assert!(!folder.join("out.jsonl.parts").exists());
+}
+
+/// Parts that are whole stay; what a kill left of one is not read; another command's are not gone on with.
+#[test]
+fn parse_batch_goes_on_where_it_was_stopped() {
+    let folder = folder("stopped");
+    let good: String = (0..20_000).map(|number| format!("\"row {number}\"\n")).collect();
+    let bad = format!("{good}{{\"text\":3}}\n");
+    let output = batch(&folder, &bad, &["--opened", "response"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("in.jsonl, line 20001: it has no output\n--column names"), "{told}");
+    let parts = folder.join("out.jsonl.parts");
+    let first = std::fs::metadata(parts.join("000000")).unwrap().modified().unwrap();
+    assert!(parts.join("000001").exists() && !parts.join("000002").exists());
+    std::fs::write(parts.join("unfinished"), "half a ro").unwrap();
+
+    let other = batch(&folder, &bad, &["--opened", "think"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("was begun with other options"), "{other:?}");
+    let again = batch(&folder, &bad, &["--opened", "response"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert_eq!(std::fs::metadata(parts.join("000000")).unwrap().modified().unwrap(), first);
+
+    std::fs::remove_file(parts.join("000001")).unwrap();
+    std::fs::remove_file(parts.join("plan")).unwrap();
+    let whole = batch(&folder, &good, &["--opened", "response"]);
+    assert_eq!(String::from_utf8_lossy(&whole.stderr), "20000 rows, 8192 of them by a run before\n");
+    let rows = std::fs::read_to_string(folder.join("out.jsonl")).unwrap();
+    for (number, row) in rows.lines().enumerate() {
+        assert!(row.contains(&format!("\"content\":\"row {number}\"")), "{row}");
+    }
+    assert_eq!(rows.lines().count(), 20_000);
+}
+
+#[test]
+fn parse_batch_names_what_it_cannot_read() {
+    for (lines, told) in [
+        ("\"a\"\n[1]\n", "line 2: a JSON string or object is expected"),
+        ("{\"output\":3}", "line 1: output is no string"),
+        ("{\"output\":\"a\",\"finish_reason\":3}", "line 1: finish_reason is no string"),
+        ("\"a", "line 1: EOF while parsing a string"),
+        ("\n", "no output in "),
+    ] {
+        let output = batch(&folder("wrong"), lines, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(told), "{lines} {output:?}");
+    }
 }

@@ -5,13 +5,13 @@
 
 use std::sync::Mutex;
 
-use kimi_xtml::{Chat, Delta, IdPolicy, Message, ToolCall};
+use kimi_xtml::{Chat, Delta, IdPolicy, Message, Piece, ToolCall};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyMapping, PyString};
 
-use crate::input::{Input, ids_of, marker_of, owned_text, read, text_of};
+use crate::input::{Input, ids_of, marker_of, number, optional_number, owned_text, read, text_of};
 use crate::parser::{Stream, push};
 use crate::report::report;
 use crate::request::{channel, member, members, request};
@@ -58,8 +58,8 @@ impl ChatStream {
         separate_reasoning: bool,
         undeclared: &str,
         stream_json: bool,
-        value_limit: usize,
-        call_ids: Option<usize>,
+        #[pyo3(from_py_with = number)] value_limit: usize,
+        #[pyo3(from_py_with = optional_number)] call_ids: Option<usize>,
         keep_message: bool,
     ) -> PyResult<Self> {
         let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
@@ -102,7 +102,7 @@ impl ChatStream {
         &self,
         py: Python<'py>,
         text: &Bound<'py, PyString>,
-        id: u32,
+        #[pyo3(from_py_with = number)] id: u32,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         self.take(py, &Input::Token(text_of(text)?, id))
     }
@@ -238,24 +238,59 @@ fn message_dict<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, 
 #[pyfunction]
 #[pyo3(signature = (message, /, *, opened = None))]
 pub(crate) fn render(py: Python<'_>, message: &Bound<'_, PyAny>, opened: Option<&str>) -> PyResult<String> {
+    pieces(py, message, opened, |pieces| pieces.iter().map(Piece::spelling).collect())
+}
+
+/// `render` in pieces, each a text and whether control tokens are read in it: text that spells one is told from one.
+#[pyfunction]
+#[pyo3(signature = (message, /, *, opened = None))]
+pub(crate) fn render_pieces(
+    py: Python<'_>,
+    message: &Bound<'_, PyAny>,
+    opened: Option<&str>,
+) -> PyResult<Vec<(String, bool)>> {
+    let pair = |piece: &Piece<'_>| (piece.spelling().to_owned(), piece.is_control());
+    pieces(py, message, opened, |pieces| pieces.iter().map(pair).collect())
+}
+
+/// What `make` makes of a message's pieces.
+pub(crate) fn pieces<T: Send>(
+    py: Python<'_>,
+    message: &Bound<'_, PyAny>,
+    opened: Option<&str>,
+    make: impl FnOnce(Vec<Piece<'_>>) -> T + Send,
+) -> PyResult<T> {
+    let message = message_of(message)?;
+    let arguments = message.tool_calls.iter().map(|call| call.arguments.len());
+    let length = message.reasoning.len() + message.content.len() + arguments.sum::<usize>();
+    let opened = channel(opened)?;
+    let made = read(py, length, || kimi_xtml::render_pieces(&message, opened).map(make));
+    made.map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A message in Python's objects.
+fn message_of(message: &Bound<'_, PyAny>) -> PyResult<Message> {
     members(message, "message", &["content", "reasoning_content", "reasoning", "tool_calls"])?;
+    if let Some(role) = text(message, "role")?.filter(|role| role != "assistant") {
+        return Err(PyValueError::new_err(format!(
+            "message has the role {role:?}; a model generates \"assistant\" alone: `encode` writes the others"
+        )));
+    }
     let reasoning = match text(message, "reasoning_content")? {
         Some(reasoning) => Some(reasoning),
         None => text(message, "reasoning")?,
     };
     let mut tool_calls = Vec::new();
     if let Some(calls) = member(message, "tool_calls")? {
+        if calls.is_instance_of::<PyMapping>() {
+            return Err(PyTypeError::new_err("tool_calls is a list of calls, not one call"));
+        }
         for call in calls.try_iter()? {
             tool_calls.push(tool_call(&call?)?);
         }
     }
     let content = text(message, "content")?.unwrap_or_default();
-    let message = Message::of(reasoning.unwrap_or_default(), content, tool_calls);
-    let arguments = message.tool_calls.iter().map(|call| call.arguments.len());
-    let length = message.reasoning.len() + message.content.len() + arguments.sum::<usize>();
-    let opened = channel(opened)?;
-    let rendered = read(py, length, || kimi_xtml::render(&message, opened));
-    rendered.map_err(|error| PyValueError::new_err(error.to_string()))
+    Ok(Message::of(reasoning.unwrap_or_default(), content, tool_calls))
 }
 
 fn text(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<String>> {

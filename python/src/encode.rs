@@ -9,9 +9,9 @@ use kimi_xtml::{Channel, Conversation, EncodeError as Error, Prompt as Encoded};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyCFunction, PyDict, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyCFunction, PyDict, PyList, PyMapping, PyString, PyTuple};
 
-use crate::input::{read, text_of};
+use crate::input::{bytes_of, read, text_of};
 
 create_exception!(
     kimi_xtml,
@@ -111,8 +111,10 @@ pub(crate) fn body<'a>(request: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> 
     if let Ok(text) = request.cast::<PyString>() {
         return text_of(text);
     }
-    if request.is_instance_of::<PyBytes>() || request.is_instance_of::<PyByteArray>() {
-        return Ok(Cow::Owned(request.call_method1("decode", ("utf-8",))?.extract()?));
+    if let Some(bytes) = bytes_of(request)? {
+        let text =
+            str::from_utf8(&bytes).map_err(|error| PyValueError::new_err(format!("request is no UTF-8: {error}")))?;
+        return Ok(Cow::Owned(text.to_owned()));
     }
     if !request.is_instance_of::<PyMapping>() {
         let given = request.get_type().name()?;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use kimi_xtml::{Marker, Parser, Sink};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyList, PyMemoryView, PyString};
 
 /// From this length on an input is read without the GIL.
 pub(crate) const LARGE: usize = 32 << 10;
@@ -16,7 +16,7 @@ pub(crate) const LARGE: usize = 32 << 10;
 /// One push.
 pub(crate) enum Input<'a> {
     Text(Cow<'a, str>),
-    Bytes(&'a [u8]),
+    Bytes(Cow<'a, [u8]>),
     WithIds(Cow<'a, str>, Vec<u32>),
     /// Text that is never structure.
     Plain(Cow<'a, str>),
@@ -25,14 +25,14 @@ pub(crate) enum Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// A str or bytes.
+    /// A str, bytes or a buffer of bytes.
     pub(crate) fn of(object: &'a Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(text) = object.cast::<PyString>() {
-            Ok(Input::Text(text_of(text)?))
-        } else if let Ok(bytes) = object.cast::<PyBytes>() {
-            Ok(Input::Bytes(bytes.as_bytes()))
-        } else {
-            Err(PyTypeError::new_err(format!("expected str or bytes, got {}", object.get_type().name()?)))
+            return Ok(Input::Text(text_of(text)?));
+        }
+        match bytes_of(object)? {
+            Some(bytes) => Ok(Input::Bytes(bytes)),
+            None => Err(expected("str, bytes, bytearray or memoryview", object)),
         }
     }
 
@@ -73,20 +73,69 @@ pub(crate) fn text_of<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str
     }
 }
 
-/// `text_of` for an argument that has a default.
-pub(crate) fn owned_text(object: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(text_of(object.cast()?)?.into_owned())
+/// The bytes of what has some. Those that may change while they are read are copied.
+pub(crate) fn bytes_of<'a>(object: &'a Bound<'_, PyAny>) -> PyResult<Option<Cow<'a, [u8]>>> {
+    if let Ok(bytes) = object.cast::<PyBytes>() {
+        Ok(Some(Cow::Borrowed(bytes.as_bytes())))
+    } else if let Ok(bytes) = object.cast::<PyByteArray>() {
+        Ok(Some(Cow::Owned(bytes.to_vec())))
+    } else if object.is_instance_of::<PyMemoryView>() {
+        Ok(Some(Cow::Owned(object.call_method0("tobytes")?.extract()?)))
+    } else {
+        Ok(None)
+    }
 }
 
-/// Token ids.
+/// What is said of an argument of another type; PyO3 names the parameter.
+pub(crate) fn expected(what: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    match got.get_type().name() {
+        Ok(got) => PyTypeError::new_err(format!("expected {what}, got {got}")),
+        Err(error) => error,
+    }
+}
+
+/// `text_of` for an argument that has a default.
+pub(crate) fn owned_text(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = object.cast().map_err(|_| expected("str", object))?;
+    Ok(text_of(text)?.into_owned())
+}
+
+/// A number, and no bool, which Python takes for one.
+pub(crate) fn number<'py, T>(object: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    if object.is_instance_of::<PyBool>() {
+        return Err(expected("int", object));
+    }
+    object.extract()
+}
+
+/// `number` for an argument that may be None.
+pub(crate) fn optional_number(object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    if object.is_none() { Ok(None) } else { number(object).map(Some) }
+}
+
+/// Token ids: a sequence of int, or an array that has a `tolist`, as those of NumPy and torch do.
 pub(crate) fn ids_of(ids: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     not_bytes(ids)?;
-    ids.extract()
+    if !ids.is_instance_of::<PyList>()
+        && let Some(list) = ids.getattr_opt("tolist")?
+    {
+        return ids_of(&list.call0()?);
+    }
+    if let Ok(list) = ids.cast::<PyList>() {
+        return list.iter().map(|id| number(&id)).collect();
+    }
+    ids.extract::<Vec<Bound<'_, PyAny>>>()?.iter().map(number).collect()
 }
 
 /// Refuses bytes as ids: a sequence of ints, but text that went the wrong way.
 pub(crate) fn not_bytes(ids: &Bound<'_, PyAny>) -> PyResult<()> {
-    if ids.is_instance_of::<PyBytes>() || ids.is_instance_of::<PyByteArray>() {
+    let is_bytes = ids.is_instance_of::<PyBytes>()
+        || ids.is_instance_of::<PyByteArray>()
+        || ids.is_instance_of::<PyMemoryView>() && ids.getattr("itemsize")?.extract::<usize>()? == 1;
+    if is_bytes {
         return Err(PyTypeError::new_err(format!("{} are no token ids", ids.get_type().name()?)));
     }
     Ok(())
@@ -99,7 +148,7 @@ pub(crate) fn marker_of(object: &Bound<'_, PyAny>) -> PyResult<Marker> {
         let text = text_of(text)?;
         MARKERS.into_iter().find(|marker| marker.spelling() == text)
     } else {
-        Marker::from_id(object.extract()?)
+        Marker::from_id(number(object)?)
     };
     marker.ok_or_else(|| PyValueError::new_err(format!("not a control token: {object:?}")))
 }

@@ -3,6 +3,7 @@
 //! In: what Python passes. Out: Python objects. Each parser is one of the library's behind a lock that is never
 //! waited for: whoever finds it taken gets a `StateError`.
 
+mod batch;
 mod chat;
 mod empty;
 mod encode;
@@ -18,7 +19,9 @@ mod _kimi_xtml {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::chat::{ChatStream, render};
+    use crate::batch::{Batch, parse_batch};
+    #[pymodule_export]
+    use crate::chat::{ChatStream, render, render_pieces};
     #[pymodule_export]
     use crate::empty::Empty;
     #[pymodule_export]
@@ -29,7 +32,7 @@ mod _kimi_xtml {
         Reasoning, Start, Withheld,
     };
     #[pymodule_export]
-    use crate::parser::{Parser, StateError, parse};
+    use crate::parser::{Parser, StateError, parse, parse_tokens};
     #[pymodule_export]
     use crate::request::opened_channel;
     #[pymodule_export]

@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use kimi_xtml::{OwnedEvent, Request, Sink, Span};
 use pyo3::create_exception;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::event::Events;
-use crate::input::{Input, LARGE, ids_of, marker_of, owned_text, read, text_of};
+use crate::input::{Input, LARGE, ids_of, marker_of, number, owned_text, read, text_of};
 use crate::report::report;
 use crate::request::request;
 
@@ -124,7 +124,7 @@ impl Parser {
         separate_reasoning: bool,
         undeclared: &str,
         stream_json: bool,
-        value_limit: usize,
+        #[pyo3(from_py_with = number)] value_limit: usize,
     ) -> PyResult<Self> {
         let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
         Ok(Parser(Stream::new(request, ())))
@@ -162,7 +162,12 @@ impl Parser {
 
     /// Takes one token: a control token by its id, whatever its text; any other token's text is never structure.
     #[pyo3(signature = (text, id, /))]
-    fn push_token<'py>(&self, py: Python<'py>, text: &Bound<'py, PyString>, id: u32) -> PyResult<Bound<'py, PyList>> {
+    fn push_token<'py>(
+        &self,
+        py: Python<'py>,
+        text: &Bound<'py, PyString>,
+        #[pyo3(from_py_with = number)] id: u32,
+    ) -> PyResult<Bound<'py, PyList>> {
         self.take(py, &Input::Token(text_of(text)?, id))
     }
 
@@ -217,7 +222,7 @@ impl Parser {
 }
 
 /// Events that own their text, as objects.
-fn objects<'py>(py: Python<'py>, owned: &[(OwnedEvent, Span)]) -> PyResult<Bound<'py, PyList>> {
+pub(crate) fn objects<'py>(py: Python<'py>, owned: &[(OwnedEvent, Span)]) -> PyResult<Bound<'py, PyList>> {
     let mut events = Events::new(py);
     for (event, span) in owned {
         events.event(event.as_event(), span.clone());
@@ -225,24 +230,97 @@ fn objects<'py>(py: Python<'py>, owned: &[(OwnedEvent, Span)]) -> PyResult<Bound
     events.into_list()
 }
 
-/// Parses a whole text: the events of push and finish, parts of one text joined.
+/// Parses a whole text, or its bytes: the events of push and finish, parts of one text joined.
 #[pyfunction]
 #[pyo3(signature = (text, /, *, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
     undeclared = "withhold", stream_json = false, value_limit = 8_388_608))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub(crate) fn parse<'py>(
     py: Python<'py>,
-    text: &Bound<'py, PyString>,
+    text: &Bound<'py, PyAny>,
     tools: Option<&Bound<'_, PyAny>>,
     tool_choice: Option<&Bound<'_, PyAny>>,
     opened: Option<&str>,
     separate_reasoning: bool,
     undeclared: &str,
     stream_json: bool,
-    value_limit: usize,
+    #[pyo3(from_py_with = number)] value_limit: usize,
 ) -> PyResult<Bound<'py, PyList>> {
     let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
-    let text = text_of(text)?;
-    let owned = read(py, text.len(), || kimi_xtml::parse(&text, request));
-    objects(py, &owned)
+    let input = Input::of(text)?;
+    objects(py, &read(py, input.len(), || whole(request, |parser, events| input.push(parser, events))))
+}
+
+/// Parses a whole sequence of tokens: what `push_token` and finish give, parts of one text joined. A token's text may be
+/// empty and come with a later one.
+#[pyfunction]
+#[pyo3(signature = (texts, ids, /, *, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
+    undeclared = "withhold", stream_json = false, value_limit = 8_388_608))]
+#[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
+pub(crate) fn parse_tokens<'py>(
+    py: Python<'py>,
+    texts: &Bound<'py, PyAny>,
+    #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
+    tools: Option<&Bound<'_, PyAny>>,
+    tool_choice: Option<&Bound<'_, PyAny>>,
+    opened: Option<&str>,
+    separate_reasoning: bool,
+    undeclared: &str,
+    stream_json: bool,
+    #[pyo3(from_py_with = number)] value_limit: usize,
+) -> PyResult<Bound<'py, PyList>> {
+    let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
+    let tokens = tokens_of(texts, &ids)?;
+    objects(py, &read(py, ids.len(), || of_tokens(request, &tokens)))
+}
+
+type Owned = Vec<(OwnedEvent, Span)>;
+
+/// The events of a whole generation, parts of one text joined.
+fn whole(request: Request, push: impl FnOnce(&mut kimi_xtml::Parser, &mut Owned)) -> Owned {
+    let mut events = Owned::new();
+    let mut parser = kimi_xtml::Parser::new(request);
+    push(&mut parser, &mut events);
+    parser.finish("stop", &mut events);
+    kimi_xtml::coalesce(events)
+}
+
+/// The events of a whole generation in tokens, each token in one of them: in that which has its first byte, and in markup if it
+/// never had a text.
+pub(crate) fn of_tokens(request: Request, tokens: &[(String, u32)]) -> Owned {
+    let mut events =
+        whole(request, |parser, events| tokens.iter().for_each(|(text, id)| parser.push_token(text, *id, events)));
+    let (mut bytes, mut at) = (0, 0);
+    for (_, span) in &mut events {
+        bytes = span.bytes.end;
+        if let Some(tokens) = &mut span.tokens {
+            tokens.start = tokens.start.max(at);
+            tokens.end = tokens.end.max(tokens.start);
+            at = tokens.end;
+        }
+    }
+    let count = tokens.len() as u64;
+    if at < count {
+        let mut span = Span::default();
+        (span.bytes, span.tokens) = (bytes..bytes, Some(at..count));
+        events.push((OwnedEvent::Markup(String::new()), span));
+    }
+    events
+}
+
+/// Texts and ids, which must be equally many.
+pub(crate) fn tokens_of(texts: &Bound<'_, PyAny>, ids: &[u32]) -> PyResult<Vec<(String, u32)>> {
+    if texts.is_instance_of::<PyString>() {
+        return Err(PyTypeError::new_err("texts is a list of str, one for each id, not a str"));
+    }
+    let mut tokens = Vec::with_capacity(ids.len());
+    let mut rest = ids.iter();
+    for text in texts.try_iter()? {
+        let id = rest.next().ok_or_else(|| PyValueError::new_err("there are more texts than ids"))?;
+        tokens.push((owned_text(&text?)?, *id));
+    }
+    if rest.len() > 0 {
+        return Err(PyValueError::new_err(format!("{} ids have no text", rest.len())));
+    }
+    Ok(tokens)
 }

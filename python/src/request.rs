@@ -67,7 +67,7 @@ pub(crate) fn channel(name: Option<&str>) -> PyResult<Option<Channel>> {
         Some("response") => Ok(Some(Channel::Response)),
         Some("tools") => Ok(Some(Channel::Tools)),
         Some(other) => Err(PyValueError::new_err(format!(
-            "a channel is \"think\", \"response\", \"tools\" or None, not {other:?}"
+            "opened is \"think\", \"response\", \"tools\" or None (in a batch also \"auto\"), not {other:?}"
         ))),
     }
 }
@@ -86,9 +86,19 @@ pub(crate) fn request(
         if tools.is_instance_of::<PyString>() {
             return Err(PyTypeError::new_err("tools is a list of names or of tools, not a str"));
         }
+        // Names as keys are names; a mapping that is itself a tool is one without its list.
+        if tools.is_instance_of::<PyMapping>() && tool_name(tools).is_ok() {
+            return Err(PyTypeError::new_err("tools is a list of names or of tools, not one tool: write [tool]"));
+        }
         for tool in tools.try_iter()? {
             names.push(tool_name(&tool?)?);
         }
+    }
+    let choice = tool_choice(choice)?;
+    if let ToolChoice::Named(name) = &choice
+        && !names.contains(name)
+    {
+        return Err(PyValueError::new_err(format!("tool_choice names {name:?}, which is none of tools: {names:?}")));
     }
     let undeclared = match undeclared {
         "withhold" => Undeclared::Withhold,
@@ -99,7 +109,7 @@ pub(crate) fn request(
     };
     Ok(Request::new()
         .tools(names)
-        .tool_choice(tool_choice(choice)?)
+        .tool_choice(choice)
         .opened(channel(opened)?)
         .separate_reasoning(separate_reasoning)
         .undeclared(undeclared)

@@ -10,10 +10,12 @@ use kimi_xtml_tokenizer::{BridgeError as Error, OpenError, UnknownId};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString};
 
+use crate::chat::pieces;
 use crate::encode::{Prompt, body, raised};
-use crate::input::{ids_of, read, text_of};
+use crate::input::{ids_of, number, read, text_of};
+use crate::parser::{objects, of_tokens, tokens_of};
 use crate::request::request;
 
 create_exception!(
@@ -25,7 +27,7 @@ create_exception!(
 
 /// Kimi's tokenizer, from a file of ranks (`tiktoken.model`). One serves all threads.
 #[pyclass(frozen, weakref, module = "kimi_xtml")]
-pub(crate) struct Tokenizer(kimi_xtml_tokenizer::Tokenizer);
+pub(crate) struct Tokenizer(pub(crate) kimi_xtml_tokenizer::Tokenizer);
 
 #[pymethods]
 impl Tokenizer {
@@ -102,7 +104,7 @@ impl Tokenizer {
 
     /// The bytes of a token, of a control token its spelling; None if there is no such token.
     #[pyo3(signature = (id, /))]
-    fn token<'py>(&self, py: Python<'py>, id: u32) -> Option<Bound<'py, PyBytes>> {
+    fn token<'py>(&self, py: Python<'py>, #[pyo3(from_py_with = number)] id: u32) -> Option<Bound<'py, PyBytes>> {
         self.0.token(id).map(|token| PyBytes::new(py, token))
     }
 
@@ -128,11 +130,43 @@ impl Tokenizer {
         separate_reasoning: bool,
         undeclared: &str,
         stream_json: bool,
-        value_limit: usize,
+        #[pyo3(from_py_with = number)] value_limit: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
         let labels = read(py, ids.len(), || Ok(kimi_xtml::labels(request, &self.0.texts(&ids)?)));
         Ok(bytes(py, &labels.map_err(unknown)?))
+    }
+
+    /// `parse_tokens` of a whole generation's ids, with the texts that they complete.
+    #[pyo3(signature = (ids, /, *, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
+        undeclared = "withhold", stream_json = false, value_limit = 8_388_608))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
+    fn parse<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = ids_of)] ids: Vec<u32>,
+        tools: Option<&Bound<'py, PyAny>>,
+        tool_choice: Option<&Bound<'py, PyAny>>,
+        opened: Option<&str>,
+        separate_reasoning: bool,
+        undeclared: &str,
+        stream_json: bool,
+        #[pyo3(from_py_with = number)] value_limit: usize,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
+        let events = read(py, ids.len(), || Ok(of_tokens(request, &self.0.texts(&ids)?)));
+        objects(py, &events.map_err(unknown)?)
+    }
+
+    /// The ids of what the model generates for a message: `render_pieces`, encoded one by one.
+    #[pyo3(signature = (message, /, *, opened = None))]
+    fn render<'py>(
+        &self,
+        py: Python<'py>,
+        message: &Bound<'py, PyAny>,
+        opened: Option<&str>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, pieces(py, message, opened, |pieces| self.0.encode_pieces(&pieces))?)
     }
 
     fn __repr__(&self) -> String {
@@ -195,6 +229,13 @@ impl Turn {
         PyList::new(py, self.turn.ids())
     }
 
+    /// The prompt's ids as a buffer of 32 bits each, which `numpy.asarray` takes as it is.
+    #[getter]
+    fn ids_buffer<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let bytes: Vec<u8> = self.turn.ids().iter().flat_map(|id| id.to_ne_bytes()).collect();
+        PyMemoryView::from(&PyBytes::new(py, &bytes))?.call_method1("cast", ("I",))
+    }
+
     /// What each id is for, a byte an id: the places in `LABELS`.
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
@@ -244,22 +285,11 @@ pub(crate) fn labels<'py>(
     separate_reasoning: bool,
     undeclared: &str,
     stream_json: bool,
-    value_limit: usize,
+    #[pyo3(from_py_with = number)] value_limit: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let request: Request =
         request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
-    if texts.is_instance_of::<PyString>() {
-        return Err(PyTypeError::new_err("texts is a list of str, one for each id, not a str"));
-    }
-    let mut tokens = Vec::with_capacity(ids.len());
-    let mut rest = ids.iter();
-    for text in texts.try_iter()? {
-        let id = rest.next().ok_or_else(|| PyValueError::new_err("there are more texts than ids"))?;
-        tokens.push((text_of(text?.cast()?)?.into_owned(), *id));
-    }
-    if rest.len() > 0 {
-        return Err(PyValueError::new_err(format!("{} ids have no text", rest.len())));
-    }
+    let tokens = tokens_of(texts, &ids)?;
     Ok(bytes(py, &read(py, ids.len(), || kimi_xtml::labels(request, &tokens))))
 }
 

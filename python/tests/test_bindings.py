@@ -138,6 +138,9 @@ def test_tools_and_choices() -> None:
         ({"tools": [{}]}, TypeError),
         ({"tools": [3]}, TypeError),
         ({"tools": 3}, TypeError),
+        ({"tools": {"type": "function", "function": {"name": "ls"}}}, TypeError),
+        ({"tools": ["ls"], "tool_choice": {"name": "cat"}}, ValueError),
+        ({"value_limit": True}, TypeError),
         ({"tool_choice": "ls"}, ValueError),
         ({"tool_choice": {}}, TypeError),
         ({"opened": "thinking"}, ValueError),
@@ -173,7 +176,7 @@ def test_misuse() -> None:
     parser.reset()
     assert parser.finish_reason is None
     assert parser.push("a") == [Content("a", (0, 1))]
-    for wrong in (None, 3, bytearray(b"a"), ["a"]):
+    for wrong in (None, 3, ["a"]):
         with pytest.raises(TypeError):
             Parser().push(wrong)  # type: ignore[arg-type]
     for marker in ("<|open", 5, "open"):

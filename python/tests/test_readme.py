@@ -6,7 +6,7 @@ import io
 import re
 from pathlib import Path
 
-from kimi_xtml import ChatStream
+from kimi_xtml import ChatStream, parse_batch
 
 README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -23,11 +23,13 @@ def printed(code: str) -> str:
 
 
 def test_the_examples() -> None:
-    events, chat = blocks("python")
+    events, batch, chat = blocks("python")
     assert printed(events) == blocks("text")[0]
+    assert printed(batch).startswith("Hm. | 4 | [")
     assert "'content': '42'" in printed(chat)
 
 
 def test_the_options() -> None:
     named = set(re.findall(r"`(\w+)", README))
     assert set(inspect.signature(ChatStream).parameters) <= named
+    assert set(inspect.signature(parse_batch).parameters) <= named

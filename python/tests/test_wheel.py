@@ -3,6 +3,8 @@
 In: the installed distribution. Out: nothing to see if the package was only put on the path.
 """
 
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -25,3 +27,10 @@ def test_the_licences(name: str, says: str) -> None:
 
 def test_the_module_is_stripped() -> None:
     assert Path(_kimi_xtml.__file__).stat().st_size < 3 << 20
+
+
+def test_an_import_loads_the_package_alone() -> None:
+    """10 ms over an empty interpreter; `typing` alone takes longer."""
+    code = "import sys; before = set(sys.modules); import kimi_xtml; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.split() == ["kimi_xtml", "kimi_xtml._kimi_xtml"]

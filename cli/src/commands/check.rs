@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use kimi_xtml_cli::cases;
 use kimi_xtml_cli::check::{Failure, check};
 use kimi_xtml_cli::chunking::Chunking;
+use kimi_xtml_cli::show;
 
 use super::stdout;
 use crate::args::CheckArgs;
@@ -43,7 +44,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 fn print(id: &str, kind: &str, failures: &[Failure]) -> std::io::Result<()> {
     let mut out = stdout();
     let space = if kind.is_empty() { "" } else { " " };
-    writeln!(out, "{BAD}{id}{BAD:#}{space}{kind}")?;
+    writeln!(out, "{BAD}{}{BAD:#}{space}{}", show::plain(id), show::plain(kind))?;
     for failure in failures {
         let (named, more) = failure.chunkings.split_at(failure.chunkings.len().min(NAMED));
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };

@@ -149,9 +149,9 @@ impl Sink for Seen {
 impl<W: Write> Page<'_, W> {
     fn title(&mut self, id: &str, kind: &str, note: Option<&str>) -> io::Result<()> {
         let space = if kind.is_empty() { "" } else { " " };
-        writeln!(self.out, "{BOLD}{id}{BOLD:#}{space}{kind}")?;
+        writeln!(self.out, "{BOLD}{}{BOLD:#}{space}{}", show::plain(id), show::plain(kind))?;
         if let Some(note) = note {
-            writeln!(self.out, "     {DIM}{note}{DIM:#}")?;
+            writeln!(self.out, "     {DIM}{}{DIM:#}", show::plain(note))?;
         }
         Ok(())
     }
@@ -195,7 +195,10 @@ impl<W: Write> Page<'_, W> {
         write!(self.out, "     {DIM}the prompt opened {opened}; ")?;
         match &request.tools[..] {
             [] => write!(self.out, "no tools")?,
-            tools => write!(self.out, "tools {}; choice {}", tools.join(", "), choice(&request.tool_choice))?,
+            tools => {
+                let (tools, choice) = (show::plain(&tools.join(", ")), show::plain(choice(&request.tool_choice)));
+                write!(self.out, "tools {tools}; choice {choice}")?;
+            }
         }
         writeln!(self.out, "{DIM:#}")
     }
@@ -264,7 +267,7 @@ impl<W: Write> Page<'_, W> {
 
     fn result(&mut self, view: View, reason: &str, passing: &[Outcome]) -> io::Result<()> {
         let outcome = Outcome::new(view.seen.chat.into_message().unwrap_or_default(), reason);
-        writeln!(self.out, "     finish_reason {reason}")?;
+        writeln!(self.out, "     finish_reason {}", show::plain(reason))?;
         for (style, name, text) in
             [(REASONING, "reasoning", &outcome.reasoning), (CONTENT, "content", &outcome.content)]
         {

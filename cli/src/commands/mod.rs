@@ -3,6 +3,7 @@
 pub(crate) mod check;
 pub(crate) mod inspect;
 pub(crate) mod parse;
+pub(crate) mod parse_batch;
 pub(crate) mod prompt;
 pub(crate) mod record;
 pub(crate) mod replay;
@@ -58,6 +59,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
 /// The records of a case file, or the one with this id.
 fn records(file: &Path, id: Option<&str>) -> anyhow::Result<Vec<Case>> {
     let mut cases = cases::read(file)?;
+    anyhow::ensure!(!cases.is_empty(), "no case in {}", cases::name(file));
     if let Some(id) = id {
         cases.retain(|case| case.id == id);
         anyhow::ensure!(!cases.is_empty(), "{}: no record has the id {id}", cases::name(file));

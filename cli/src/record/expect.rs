@@ -22,7 +22,7 @@ pub(crate) fn expected_of_tokens(tokens: &[Token], opened: Opened) -> Expected {
     let mut place = match opened {
         Opened::Think => Place::Think,
         Opened::Response => Place::Response,
-        Opened::None => Place::Outside,
+        Opened::Tools | Opened::None => Place::Outside,
     };
     let mut expected = Expected::default();
     let mut tag: Option<(bool, String)> = None;

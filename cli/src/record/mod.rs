@@ -231,6 +231,7 @@ impl Recorder {
         let opened = match setting.opened {
             Opened::Think => "t",
             Opened::Response => "r",
+            Opened::Tools => "c",
             Opened::None => "n",
         };
         Case {

@@ -5,6 +5,8 @@ What comes in: generated text or bytes, cut anywhere, or text with token ids. Wh
 `encode` is the way back: a request's messages as the prompt. `Tokenizer` gives its ids, `Turn` goes from one prompt to
 the next without encoding again what was generated, and `labels` says what each token of a generation is for.
 
+`parse_batch` reads many outputs on all cores, into rows or Arrow columns; `kimi_xtml.rl` verifies rollouts.
+
 `kimi_xtml.vllm` and `kimi_xtml.sglang` put the parser into these engines; they are imported only by who uses them.
 """
 
@@ -14,6 +16,7 @@ from kimi_xtml._kimi_xtml import (
     ArgumentEnd,
     Arguments,
     ArgumentStart,
+    Batch,
     BridgeError,
     CallEnd,
     CallStart,
@@ -37,9 +40,15 @@ from kimi_xtml._kimi_xtml import (
     labels,
     opened_channel,
     parse,
+    parse_batch,
+    parse_tokens,
     render,
+    render_pieces,
 )
-from kimi_xtml.types import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kimi_xtml.types import Event
 
 __all__ = [
     "CODES",
@@ -47,6 +56,7 @@ __all__ = [
     "ArgumentEnd",
     "ArgumentStart",
     "Arguments",
+    "Batch",
     "BridgeError",
     "CallEnd",
     "CallStart",
@@ -71,5 +81,17 @@ __all__ = [
     "labels",
     "opened_channel",
     "parse",
+    "parse_batch",
+    "parse_tokens",
     "render",
+    "render_pieces",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`Event` is for annotations: who reads it loads `typing`, which takes longer than all the rest."""
+    if name == "Event":
+        from kimi_xtml.types import Event
+
+        return Event
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

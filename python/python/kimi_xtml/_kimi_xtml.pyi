@@ -1,8 +1,8 @@
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, final
 
-from kimi_xtml.types import Channel, Delta, Event, Label, Message, Report, ValueKind
+from kimi_xtml.types import Channel, Delta, Event, Ids, Label, Message, Output, Report, Row, ValueKind
 
 __all__ = [
     "CODES",
@@ -10,6 +10,7 @@ __all__ = [
     "ArgumentEnd",
     "ArgumentStart",
     "Arguments",
+    "Batch",
     "BridgeError",
     "CallEnd",
     "CallStart",
@@ -34,7 +35,10 @@ __all__ = [
     "labels",
     "opened_channel",
     "parse",
+    "parse_batch",
+    "parse_tokens",
     "render",
+    "render_pieces",
 ]
 
 __version__: str
@@ -279,8 +283,8 @@ class Parser:
         stream_json: bool = False,
         value_limit: int = 8388608,
     ) -> Parser: ...
-    def push(self, text: str | bytes, /) -> list[Event]: ...
-    def push_with_ids(self, text: str, ids: Sequence[int], /) -> list[Event]: ...
+    def push(self, text: str | bytes | bytearray | memoryview, /) -> list[Event]: ...
+    def push_with_ids(self, text: str, ids: Ids, /) -> list[Event]: ...
     def push_text(self, text: str, /) -> list[Event]: ...
     def push_marker(self, marker: str | int, /) -> list[Event]: ...
     def push_token(self, text: str, id: int, /) -> list[Event]: ...
@@ -310,8 +314,8 @@ class ChatStream:
         call_ids: int | None = None,
         keep_message: bool = True,
     ) -> ChatStream: ...
-    def push(self, text: str | bytes, /) -> list[Delta] | None: ...
-    def push_with_ids(self, text: str, ids: Sequence[int], /) -> list[Delta] | None: ...
+    def push(self, text: str | bytes | bytearray | memoryview, /) -> list[Delta] | None: ...
+    def push_with_ids(self, text: str, ids: Ids, /) -> list[Delta] | None: ...
     def push_text(self, text: str, /) -> list[Delta] | None: ...
     def push_marker(self, marker: str | int, /) -> list[Delta] | None: ...
     def push_token(self, text: str, id: int, /) -> list[Delta] | None: ...
@@ -329,7 +333,7 @@ class ChatStream:
     def held(self) -> str: ...
 
 def parse(
-    text: str,
+    text: str | bytes | bytearray | memoryview,
     /,
     *,
     tools: Iterable[object] | None = None,
@@ -340,7 +344,46 @@ def parse(
     stream_json: bool = False,
     value_limit: int = 8388608,
 ) -> list[Event]: ...
+def parse_tokens(
+    texts: Iterable[str],
+    ids: Ids,
+    /,
+    *,
+    tools: Iterable[object] | None = None,
+    tool_choice: object = None,
+    opened: Channel | None = None,
+    separate_reasoning: bool = True,
+    undeclared: Literal["withhold", "content"] = "withhold",
+    stream_json: bool = False,
+    value_limit: int = 8388608,
+) -> list[Event]: ...
+def parse_batch(
+    outputs: Iterable[Output],
+    /,
+    *,
+    tools: Iterable[object] | None = None,
+    tool_choice: object = None,
+    opened: Channel | Literal["auto"] | None = None,
+    separate_reasoning: bool = True,
+    undeclared: Literal["withhold", "content"] = "withhold",
+    stream_json: bool = False,
+    value_limit: int = 8388608,
+    finish_reason: str | Iterable[str] = "stop",
+    call_ids: int | None = None,
+    tokenizer: Tokenizer | None = None,
+    threads: int | None = None,
+    rows: int = 1024,
+    progress: Callable[[int], object] | None = None,
+) -> Batch: ...
+
+@final
+class Batch:
+    def __iter__(self) -> Iterator[Row]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
 def render(message: object, /, *, opened: Channel | None = None) -> str: ...
+def render_pieces(message: object, /, *, opened: Channel | None = None) -> list[tuple[str, bool]]: ...
 
 @final
 class Prompt:
@@ -361,7 +404,9 @@ class Prompt:
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
-def encode(request: Mapping[str, Any] | str | bytes | bytearray, /, *, partial_mode: bool = True) -> Prompt: ...
+def encode(
+    request: Mapping[str, Any] | str | bytes | bytearray | memoryview, /, *, partial_mode: bool = True
+) -> Prompt: ...
 
 @final
 class Tokenizer:
@@ -369,13 +414,27 @@ class Tokenizer:
     def encode(self, text: str | Prompt, /) -> list[int]: ...
     def encode_control(self, text: str, /) -> list[int]: ...
     def count(self, text: str | Prompt, /) -> int: ...
-    def decode(self, ids: Sequence[int], /) -> bytes: ...
-    def texts(self, ids: Sequence[int], /) -> list[str]: ...
+    def decode(self, ids: Ids, /) -> bytes: ...
+    def texts(self, ids: Ids, /) -> list[str]: ...
     def token(self, id: int, /) -> bytes | None: ...
+    def parse(
+        self,
+        ids: Ids,
+        /,
+        *,
+        tools: Iterable[object] | None = None,
+        tool_choice: object = None,
+        opened: Channel | None = None,
+        separate_reasoning: bool = True,
+        undeclared: Literal["withhold", "content"] = "withhold",
+        stream_json: bool = False,
+        value_limit: int = 8388608,
+    ) -> list[Event]: ...
+    def render(self, message: object, /, *, opened: Channel | None = None) -> list[int]: ...
     def prompt_labels(self, prompt: Prompt, /) -> bytes: ...
     def labels(
         self,
-        ids: Sequence[int],
+        ids: Ids,
         /,
         *,
         tools: Iterable[object] | None = None,
@@ -392,15 +451,17 @@ class Turn:
     def __new__(
         cls,
         tokenizer: Tokenizer,
-        request: Mapping[str, Any] | str | bytes | bytearray,
+        request: Mapping[str, Any] | str | bytes | bytearray | memoryview,
         /,
         *,
         partial_mode: bool = True,
         forgive_missing_reasoning: bool = False,
     ) -> Turn: ...
-    def next(self, generated: Sequence[int], request: Mapping[str, Any] | str | bytes | bytearray, /) -> Turn: ...
+    def next(self, generated: Ids, request: Mapping[str, Any] | str | bytes | bytearray | memoryview, /) -> Turn: ...
     @property
     def ids(self) -> list[int]: ...
+    @property
+    def ids_buffer(self) -> memoryview[int]: ...
     @property
     def labels(self) -> bytes: ...
     @property
@@ -413,7 +474,7 @@ class Turn:
 
 def labels(
     texts: Iterable[str],
-    ids: Sequence[int],
+    ids: Ids,
     /,
     *,
     tools: Iterable[object] | None = None,
@@ -424,7 +485,7 @@ def labels(
     stream_json: bool = False,
     value_limit: int = 8388608,
 ) -> bytes: ...
-def opened_channel(prompt: str | Sequence[int], /) -> Literal["think", "response"] | None: ...
+def opened_channel(prompt: str | Ids, /) -> Literal["think", "response"] | None: ...
 
 @final
 class _Empty:

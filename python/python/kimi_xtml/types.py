@@ -3,7 +3,8 @@
 Every dict here is a plain dict at run time, ready for `json.dumps`.
 """
 
-from typing import Literal, TypeAlias, TypedDict
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, TypedDict
 
 from kimi_xtml._kimi_xtml import (
     ArgumentEnd,
@@ -130,3 +131,48 @@ class Message(_Message, total=False):
 
     reasoning_content: str
     tool_calls: list[ToolCall]
+
+
+class RowCall(TypedDict):
+    """A call of a row; one that is not complete must not be run."""
+
+    id: str
+    name: str
+    arguments: str
+    complete: bool
+
+
+class Row(TypedDict):
+    """What an output says. `reasoning` is None if there was no think channel, `tokens` if there were no ids."""
+
+    reasoning: str | None
+    content: str
+    tool_calls: list[RowCall]
+    finish_reason: str
+    bytes: Counts
+    tokens: Counts | None
+    diagnostics: list[Noted]
+
+
+class IdArray(Protocol):
+    """An array of ids, such as one of NumPy's or torch's."""
+
+    def tolist(self) -> list[int]:
+        """The ids."""
+        ...
+
+
+Ids: TypeAlias = Sequence[int] | IdArray
+"""Token ids."""
+
+
+class Scalar(Protocol):
+    """A value of PyArrow's."""
+
+    def as_py(self) -> object:
+        """The same in Python."""
+        ...
+
+
+Output: TypeAlias = str | bytes | bytearray | memoryview | tuple[str | Sequence[str], Ids] | Ids | Scalar
+"""An output of a batch: text, or a pair of text and ids; with a tokenizer ids alone."""
