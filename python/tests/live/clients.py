@@ -185,7 +185,6 @@ def messages_request(case: Case, **more: Any) -> dict[str, Any]:
         "model": MODEL,
         "messages": [{"role": "user", "content": user(case)}],
         "max_tokens": limit(case),
-        "temperature": 0,
     }
     if case["tools"]:
         request["tools"] = [{"name": name, "input_schema": OPEN} for name in names(case)]
