@@ -102,7 +102,10 @@ mod sink;
 mod steps;
 
 #[cfg(feature = "chat")]
-pub use api::{AnthropicMessages, Chat, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Responses, Usage};
+pub use api::{
+    AnthropicMessages, BodyError, Chat, ChatStream, Choice, Delta, Extras, Frames, IdPolicy, Logprob, Responses, Stop,
+    Tokens, Usage,
+};
 pub use diagnostic::Code;
 #[cfg(feature = "encode")]
 pub use encode::{

@@ -43,4 +43,5 @@ object!(A B);
 object!(A B C);
 object!(A B C D);
 object!(A B C D E);
+object!(A B C D E F);
 object!(A B C D E F G H);

@@ -24,12 +24,11 @@ pub(crate) enum Class {
     ForgedCall,
     ChangedValue,
     ChunkDependent,
-    LateArguments,
     Policy,
 }
 
 impl Class {
-    pub(crate) const ALL: [Class; 10] = [
+    pub(crate) const ALL: [Class; 9] = [
         Class::Error,
         Class::LostText,
         Class::MovedText,
@@ -38,7 +37,6 @@ impl Class {
         Class::ForgedCall,
         Class::ChangedValue,
         Class::ChunkDependent,
-        Class::LateArguments,
         Class::Policy,
     ];
 
@@ -52,7 +50,6 @@ impl Class {
             Class::ForgedCall => "forged call",
             Class::ChangedValue => "changed value",
             Class::ChunkDependent => "chunk-dependent",
-            Class::LateArguments => "late arguments",
             Class::Policy => "policy",
         }
     }
@@ -67,7 +64,6 @@ impl Class {
             Class::ForgedCall => "a call arrived that was not made, or a cut call as a complete one",
             Class::ChangedValue => "a call's arguments say something else than the model wrote",
             Class::ChunkDependent => "another way to cut the same stream gives another result",
-            Class::LateArguments => "no argument byte came before the call was over, though it spanned several deltas",
             Class::Policy => "a choice that can be defended, named by its rule",
         }
     }
@@ -94,12 +90,12 @@ fn found(class: Class, rule: &'static str, detail: impl Into<String>) -> Differe
 }
 
 /// How a result differs from the nearest one that passes.
-pub(crate) fn classify(stream: &Stream, layout: &Layout, heard: &Heard) -> Vec<Difference> {
+pub(crate) fn classify(stream: &Stream, heard: &Heard) -> Vec<Difference> {
     let got = heard.outcome();
     let mut differences = Vec::new();
     match stream.accepted.split_first() {
         Some((said, others)) => {
-            let exact = |outcome: &Outcome| same(outcome, &got);
+            let exact = |outcome: &Outcome| same(outcome, &got) && !completes_a_cut_call(stream, outcome, &got);
             if !exact(said) {
                 let mut nearest = compare(stream, said, &got);
                 for other in others {
@@ -122,10 +118,6 @@ pub(crate) fn classify(stream: &Stream, layout: &Layout, heard: &Heard) -> Vec<D
     }
     if let Some(error) = &heard.error {
         differences.insert(0, found(Class::Error, "raised", error.clone()));
-    }
-    if let Some(late) = late(stream, layout, heard).into_iter().find(|late| late.is_late) {
-        let detail = format!("{} of the call's {} bytes came before its first argument delta", late.before, late.len);
-        differences.push(found(Class::LateArguments, "at-the-end", detail));
     }
     differences
 }
@@ -152,7 +144,7 @@ fn compare(stream: &Stream, said: &Outcome, got: &Outcome) -> Vec<Difference> {
             text("answer", &said.content, &got.content, &got.reasoning, stream, &mut differences);
         }
     }
-    calls(&said.calls, &got.calls, stream.reason == "length", &mut differences);
+    calls(stream, said, got, &mut differences);
     differences
 }
 
@@ -228,7 +220,8 @@ pub(crate) fn apart<'a>(said: &'a str, got: &'a str) -> (&'a str, &'a str) {
     (&said[..said.len() - tail], &got[..got.len() - tail])
 }
 
-fn calls(said: &[Call], got: &[Call], is_cut: bool, differences: &mut Vec<Difference>) {
+fn calls(stream: &Stream, said: &Outcome, got: &Outcome, differences: &mut Vec<Difference>) {
+    let (said, got) = (&said.calls[..], &got.calls[..]);
     // The longest run of calls of the same names in both.
     let mut longest = vec![vec![0; got.len() + 1]; said.len() + 1];
     for i in (0..said.len()).rev() {
@@ -244,7 +237,7 @@ fn calls(said: &[Call], got: &[Call], is_cut: bool, differences: &mut Vec<Differ
     while i < said.len() || j < got.len() {
         let pair = said.get(i).zip(got.get(j));
         if let Some((said, got)) = pair.filter(|(said, got)| said.name == got.name) {
-            differences.extend(arguments(said, got, is_cut));
+            differences.extend(arguments(stream, said, got));
             (i, j) = (i + 1, j + 1);
         } else if i < said.len() && (j == got.len() || longest[i + 1][j] >= longest[i][j + 1]) {
             let Call { name, arguments, complete } = &said[i];
@@ -262,8 +255,20 @@ fn calls(said: &[Call], got: &[Call], is_cut: bool, differences: &mut Vec<Differ
     }
 }
 
-fn arguments(said: &Call, got: &Call, is_cut: bool) -> Option<Difference> {
-    if said.arguments == got.arguments {
+/// Whether a call that a limit cut has arguments that parse, though nothing in it was JSON as a whole: a client would run it.
+/// The result that was expected is no excuse, so that all parsers are judged alike.
+fn completes(stream: &Stream, said: &Call, got: &Call) -> bool {
+    let is_block = stream.text().contains("<|open|>json");
+    stream.reason == "length" && !said.complete && !is_block && serde_json::from_str::<Value>(&got.arguments).is_ok()
+}
+
+fn completes_a_cut_call(stream: &Stream, said: &Outcome, got: &Outcome) -> bool {
+    said.calls.iter().zip(&got.calls).any(|(said, got)| completes(stream, said, got))
+}
+
+fn arguments(stream: &Stream, said: &Call, got: &Call) -> Option<Difference> {
+    let completes = completes(stream, said, got);
+    if said.arguments == got.arguments && !completes {
         return None;
     }
     let (lost, added) = apart(&said.arguments, &got.arguments);
@@ -271,7 +276,7 @@ fn arguments(said: &Call, got: &Call, is_cut: bool) -> Option<Difference> {
     let value = |json: &str| serde_json::from_str::<Value>(json);
     let (class, rule) = if !said.complete {
         match value(&got.arguments) {
-            Ok(_) if is_cut => (Class::ForgedCall, "cut-call-completed"),
+            Ok(_) if completes => (Class::ForgedCall, "cut-call-completed"),
             Ok(_) => (Class::Policy, "broken-call-delivered"),
             _ if said.arguments.starts_with(&got.arguments) => (Class::Policy, "cut-call-shorter"),
             _ if respelled(&said.arguments).starts_with(&*respelled(&got.arguments)) => {
@@ -388,8 +393,6 @@ fn type_changed(a: &Value, b: &Value) -> bool {
 pub(crate) struct Late {
     /// Bytes of the call that had come in by the end of the chunk that brought its first argument bytes.
     pub(crate) before: usize,
-    /// Bytes of the call.
-    pub(crate) len: usize,
     /// Whether the call was over by then, though its first value had begun in an earlier chunk.
     pub(crate) is_late: bool,
 }
@@ -402,9 +405,9 @@ pub(crate) fn late(stream: &Stream, layout: &Layout, heard: &Heard) -> Vec<Late>
     let late = |(call, first): (&crate::stream::CallSpan, Option<usize>)| {
         let (first, value) = (first?, call.first_value?);
         let reached = ends.get(first).or(ends.last()).copied()?;
-        let (before, len) = (reached.min(call.bytes.end).saturating_sub(call.bytes.start), call.bytes.len());
+        let before = reached.min(call.bytes.end).saturating_sub(call.bytes.start);
         let over = chunk_of(call.bytes.end);
-        Some(Late { before, len, is_late: first >= over && chunk_of(value) + 1 < over })
+        Some(Late { before, is_late: first >= over && chunk_of(value) + 1 < over })
     };
     calls.filter_map(late).collect()
 }
@@ -472,7 +475,7 @@ mod tests {
             heard.say(0, Kind::Name, number, &*call.name);
             heard.say(0, Kind::Arguments, number, &*call.arguments);
         }
-        let found = classify(&stream, &Layout::of(&stream), &heard);
+        let found = classify(&stream, &heard);
         found.into_iter().map(|difference| (difference.class, difference.rule)).collect()
     }
 
@@ -512,6 +515,34 @@ mod tests {
         assert_eq!(of(&[]), [(Class::Policy, "cut-call-withheld")]);
         assert_eq!(of(&[(r#"{"a":"#, true)]), [(Class::Policy, "cut-call-shorter")]);
         assert_eq!(of(&[(r#"{"a":"x"}"#, true)]), [(Class::ForgedCall, "cut-call-completed")]);
+    }
+
+    #[test]
+    fn a_cut_call_that_parses_is_forged_even_where_it_was_expected() {
+        let cut = said("", "", &[(r#"{"a":1,"admin":true}"#, false)]);
+        assert_eq!(found_of(&cut, &cut, "length"), [(Class::ForgedCall, "cut-call-completed")]);
+        // Without a limit the grammar was broken, and the result says what can be read.
+        assert_eq!(found_of(&cut, &cut, "stop"), []);
+    }
+
+    #[test]
+    fn late_arguments_are_counted_and_are_no_difference() {
+        let text = "think<|close|>think<|sep|><|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument \
+                    key=\"a\" type=\"string\"<|sep|>long<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>";
+        let expected = said("think", "", &[(r#"{"a":"long"}"#, true)]);
+        let stream = stream(text, expected.clone(), "stop");
+        let heard_at = |chunk| {
+            let mut heard = Heard::default();
+            heard.say(0, Kind::Reasoning, 0, "think");
+            heard.say(chunk, Kind::Name, 0, "f");
+            heard.say(chunk, Kind::Arguments, 0, r#"{"a":"long"}"#);
+            heard
+        };
+        let layout = Layout::of(&stream);
+        let is_late = |heard: &Heard| late(&stream, &layout, heard).iter().any(|late| late.is_late);
+        let (early, late) = (heard_at(stream.chunks.len() / 2), heard_at(stream.chunks.len() - 1));
+        assert_eq!((is_late(&early), is_late(&late)), (false, true));
+        assert_eq!(classify(&stream, &late), []);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::classify::{Class, classify};
 use crate::heard::Heard;
 use crate::peers::Peer;
 use crate::run::Example;
-use crate::stream::{Layout, Outcome, Stream};
+use crate::stream::{Outcome, Stream};
 
 /// Streams that are tried for one example.
 const TRIES: usize = 600;
@@ -52,7 +52,7 @@ impl Search<'_> {
         }
         let stream = Stream { accepted: vec![said], ..stream };
         let heard = self.peer.play(std::slice::from_ref(&stream)).pop().unwrap_or_default();
-        let differences = classify(&stream, &Layout::of(&stream), &heard);
+        let differences = classify(&stream, &heard);
         let fails = differences.iter().any(|it| it.class == self.class && it.rule == self.rule);
         if fails {
             self.best = Example { stream, heard, differences };

@@ -12,7 +12,6 @@ pub mod messages;
 pub mod one;
 pub mod request;
 pub mod responses;
-pub mod stop;
 pub mod turn;
 
 use std::error::Error;

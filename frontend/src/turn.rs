@@ -4,20 +4,19 @@
 //! deltas of one step, and, where the request asks for them, ids and log-probabilities of tokens that are not out yet.
 //! Nothing here knows of HTTP, or of how a delta is written.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-
-use kimi_xtml::{Chat, Delta, IdPolicy, Logprob, Message, Parser, Span, Usage};
+use kimi_xtml::{Chat, Delta, IdPolicy, Logprob, Marker, Message, Parser, Span, Stop, Tokens, Usage};
 
 use crate::engine::{Chunk, Generation, Job, Step, Steps};
-use crate::stop::Stop;
+
+/// A token's id, and its log-probability if it is known.
+type Token = (u32, Option<Logprob>);
 
 /// A choice that is being generated.
 #[derive(Debug)]
 pub struct Turn {
     parser: Parser,
-    sink: Stop,
-    tokens: Option<Tokens>,
+    sink: Stop<Chat>,
+    tokens: Option<Tokens<Token>>,
     usage: Usage,
     end: Option<&'static str>,
 }
@@ -27,8 +26,8 @@ impl Turn {
     pub fn new(job: &Job, generation: Generation, ids: IdPolicy, stops: &[String], keep_tokens: bool) -> (Turn, Steps) {
         let turn = Turn {
             parser: Parser::new(job.request(generation.opened)),
-            sink: Stop::new(Chat::new(ids), stops.to_vec()),
-            tokens: keep_tokens.then(Tokens::default),
+            sink: Stop::new(Chat::new(ids), stops),
+            tokens: keep_tokens.then(Tokens::new),
             usage: Usage::new(generation.prompt_tokens, 0).with_cached_tokens(generation.cached_tokens),
             end: None,
         };
@@ -38,7 +37,7 @@ impl Turn {
     /// Without the message: memory then does not grow with the stream.
     #[must_use]
     pub fn without_message(mut self) -> Self {
-        self.sink.chat = self.sink.chat.without_message();
+        *self.sink.inner_mut() = std::mem::take(self.sink.inner_mut()).without_message();
         self
     }
 
@@ -62,7 +61,7 @@ impl Turn {
         }
         let reason = self.parser.finish(reason, &mut self.sink);
         self.sink.flush();
-        self.end = Some(match (reason, self.sink.hit()) {
+        self.end = Some(match (reason, self.sink.met()) {
             (_, Some(_)) | ("stop", _) => "stop",
             ("tool_calls", _) => "tool_calls",
             ("content_filter", _) => "content_filter",
@@ -78,12 +77,12 @@ impl Turn {
 
     /// The stop string that was met.
     pub fn stopped_by(&self) -> Option<&str> {
-        self.sink.hit().map(|(stop, _)| stop)
+        self.sink.met()
     }
 
     /// The message so far, if it is kept.
     pub fn message(&self) -> Option<&Message> {
-        self.sink.chat.message()
+        self.sink.inner().message()
     }
 
     /// The tokens so far. The reasoning ones are those whose text the parser gave out as reasoning.
@@ -99,23 +98,21 @@ impl Turn {
 
     /// What came of the last step, each delta with the tokens that made it.
     pub fn deltas(&self) -> impl Iterator<Item = (Delta<'_>, Made<'_>)> {
-        self.sink.chat.deltas_with_spans().map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
+        self.sink.inner().deltas_with_spans().map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
     }
 
     /// Forgets the deltas, and the tokens that made them.
     pub fn clear(&mut self) {
         if let Some(tokens) = &mut self.tokens {
-            let out = self.sink.chat.deltas_with_spans().filter_map(|(_, span)| span.tokens.as_ref()).last();
-            // The last token may go on: two deltas share one whose text they share.
-            let done = out.map_or(0, |out| out.end.saturating_sub(1));
-            tokens.forget(self.sink.first_held().map_or(done, |held| held.min(done)));
+            let out = self.sink.inner().deltas_with_spans().last().map_or(0, |(_, span)| span.bytes.end);
+            tokens.forget_before(self.sink.held_from().map_or(out, |held| held.min(out)));
         }
-        self.sink.chat.clear();
+        self.sink.inner_mut().clear();
     }
 
     /// The whole message, if it was kept.
     pub fn into_message(self) -> Option<Message> {
-        self.sink.chat.into_message()
+        self.sink.into_inner().into_message()
     }
 
     fn push(&mut self, chunk: Chunk) {
@@ -123,8 +120,17 @@ impl Turn {
             Chunk::Tokens { text, ids, logprobs } => {
                 self.usage.completion_tokens += ids.len() as u64;
                 if let Some(tokens) = &mut self.tokens {
-                    let logprobs = logprobs.into_iter().map(Some).chain(std::iter::repeat(None));
-                    tokens.kept.extend(ids.iter().copied().zip(logprobs));
+                    let mut logprobs = logprobs.into_iter();
+                    let mut text = &*text;
+                    for &id in &ids {
+                        let logprob = logprobs.next();
+                        // Where only the text of all is known, it is the first's.
+                        match (Marker::from_id(id), &logprob) {
+                            (Some(marker), _) => tokens.push(marker.spelling(), (id, logprob)),
+                            (None, Some(known)) => tokens.push(known.bytes.clone(), (id, logprob)),
+                            (None, None) => tokens.push(std::mem::take(&mut text), (id, None)),
+                        }
+                    }
                 }
                 self.parser.push_with_ids(&text, &ids, &mut self.sink);
             }
@@ -137,47 +143,29 @@ impl Turn {
                 self.parser.push_bytes(&bytes, &mut self.sink);
             }
         }
-        if let Some((_, hit)) = self.sink.hit() {
-            if let Some(tokens) = &hit.tokens {
-                self.usage.completion_tokens = tokens.end;
+        if let Some(cut) = self.sink.cut() {
+            // What the stop string cut off is in neither text nor usage.
+            if let Some(begun) = &cut.tokens {
+                let exact = self.tokens.as_ref().map(|tokens| tokens.begun_before(cut.bytes.start));
+                self.usage.completion_tokens = exact.unwrap_or(begun.start);
             }
             self.end = Some("stop");
         }
     }
 }
 
-/// Tokens by their number in the stream.
-#[derive(Debug, Default)]
-struct Tokens {
-    /// The number of the first that is kept.
-    first: u64,
-    kept: VecDeque<(u32, Option<Logprob>)>,
-}
-
-impl Tokens {
-    fn get(&self, span: &Range<u64>) -> impl Iterator<Item = &(u32, Option<Logprob>)> {
-        let at = |number: u64| (number.saturating_sub(self.first) as usize).min(self.kept.len());
-        self.kept.range(at(span.start)..at(span.end))
-    }
-
-    fn forget(&mut self, before: u64) {
-        let gone = (before.saturating_sub(self.first) as usize).min(self.kept.len());
-        self.kept.drain(..gone);
-        self.first += gone as u64;
-    }
-}
-
 /// The tokens that made a delta, where their ids are known and kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
-    tokens: Option<&'a Tokens>,
+    tokens: Option<&'a Tokens<Token>>,
     span: &'a Span,
 }
 
 impl<'a> Made<'a> {
     /// Their ids.
     pub fn ids(self) -> Option<Vec<u32>> {
-        Some(self.tokens?.get(self.span.tokens.as_ref()?).map(|(id, _)| *id).collect())
+        self.span.tokens.as_ref()?;
+        Some(self.tokens?.of(self.span).iter().map(|(id, _)| *id).collect())
     }
 
     /// Their log-probabilities.
@@ -187,7 +175,7 @@ impl<'a> Made<'a> {
 
     /// The same, those that are known.
     pub fn logprobs(self) -> impl Iterator<Item = &'a Logprob> {
-        let tokens = self.tokens.zip(self.span.tokens.as_ref());
-        tokens.into_iter().flat_map(|(tokens, span)| tokens.get(span)).filter_map(|(_, logprob)| logprob.as_ref())
+        let made = self.tokens.map_or(&[][..], |tokens| tokens.of(self.span));
+        made.iter().filter_map(|(_, logprob)| logprob.as_ref())
     }
 }

@@ -2,20 +2,24 @@
 //!
 //! In: the deltas of a [`Chat`](crate::Chat). Out: a block of thinking, text or tool use for each run of deltas of one
 //! kind, begun, continued and stopped as the Messages API does it. Held: the head of the message, and which block is open.
+//! The `input` of a tool use is always an object that clients read, whatever the arguments are: `input.rs`.
 
 use bytes::{BufMut, BytesMut};
-use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::api::delta::Delta;
+use crate::api::input::Input;
 use crate::api::sse::json;
 use crate::api::usage::Usage;
-use crate::message::Message;
+use crate::finish::FinishReason;
+use crate::message::{Message, MessagePart};
 use crate::object::Object;
 
 /// The events of one message.
 ///
-/// Call order: [`start`](AnthropicMessages::start), [`delta`](AnthropicMessages::delta) for each delta, [`end`](AnthropicMessages::end).
+/// Call order: [`start`](AnthropicMessages::start), [`delta`](AnthropicMessages::delta) for each delta, and
+/// [`end`](AnthropicMessages::end) or [`error`](AnthropicMessages::error): after either nothing more is written.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -42,6 +46,10 @@ pub struct AnthropicMessages {
     open: Option<Block>,
     /// Blocks that are stopped.
     stopped: usize,
+    /// The arguments of the tool use that is open, and what goes out of them.
+    input: Input,
+    json: String,
+    ended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +62,15 @@ enum Block {
 impl AnthropicMessages {
     /// Events of the message `id`, by this model.
     pub fn new(id: &str, model: &str) -> Self {
-        AnthropicMessages { id: id.into(), model: model.into(), open: None, stopped: 0 }
+        AnthropicMessages {
+            id: id.into(),
+            model: model.into(),
+            open: None,
+            stopped: 0,
+            input: Input::default(),
+            json: String::new(),
+            ended: false,
+        }
     }
 
     /// The first event, with the usage of the prompt.
@@ -67,6 +83,7 @@ impl AnthropicMessages {
     /// The events of one delta.
     pub fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
         match delta {
+            _ if self.ended => {}
             Delta::Reasoning("") => {}
             Delta::Reasoning(text) => {
                 self.open(Block::Thinking, out);
@@ -78,6 +95,7 @@ impl AnthropicMessages {
             }
             Delta::CallStart { id, name, .. } => {
                 self.stop(out);
+                self.input = Input::default();
                 self.begin(
                     Block::ToolUse,
                     Object((("type", "tool_use"), ("id", id), ("name", name), ("input", Object(())))),
@@ -85,23 +103,49 @@ impl AnthropicMessages {
                 );
             }
             Delta::Arguments { json, .. } => {
-                self.part(Object((("type", "input_json_delta"), ("partial_json", json))), out);
+                self.input.push(json, &mut self.json);
+                self.input_part(out);
             }
-            Delta::CallEnd { .. } => self.stop(out),
+            Delta::CallEnd { complete, .. } => {
+                self.input.end(complete, &mut self.json);
+                self.input_part(out);
+                self.stop(out);
+            }
         }
     }
 
     /// The last events: the finish reason in the API's words, and the usage. `stop_sequence` is the stop string that was
     /// met, if one was.
     pub fn end(&mut self, reason: &str, stop_sequence: Option<&str>, usage: &Usage, out: &mut BytesMut) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
         self.stop(out);
         let delta = Object((("stop_reason", stop_reason(reason, stop_sequence)), ("stop_sequence", stop_sequence)));
         event2("message_delta", ("delta", delta), ("usage", Tokens(usage)), out);
         out.put_slice(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
     }
 
-    /// The whole message, as a request without a stream gets it. The arguments of a call that is not complete, or that are
-    /// no JSON, are a string.
+    /// The event that ends a stream that failed: a client raises it. `kind` is one of the API's words, such as `api_error` or
+    /// `overloaded_error`.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::AnthropicMessages;
+    ///
+    /// let mut out = BytesMut::new();
+    /// AnthropicMessages::new("msg_1", "kimi-k3").error("api_error", "the engine is gone", &mut out);
+    /// let error = r#"{"type":"error","error":{"type":"api_error","message":"the engine is gone"}}"#;
+    /// assert_eq!(out, format!("event: error\ndata: {error}\n\n"));
+    /// ```
+    pub fn error(&mut self, kind: &str, message: &str, out: &mut BytesMut) {
+        if !std::mem::replace(&mut self.ended, true) {
+            event("error", ("error", Object((("type", kind), ("message", message)))), out);
+        }
+    }
+
+    /// The whole message, as a request without a stream gets it: the blocks that the stream has, in the same order. The input
+    /// of a call that was cut has the members that are whole.
     pub fn message(
         &self,
         message: &Message,
@@ -110,7 +154,7 @@ impl AnthropicMessages {
         usage: &Usage,
     ) -> Box<RawValue> {
         let reason = stop_reason(reason, stop_sequence);
-        let message = self.message_object(Blocks(message), Some(reason), stop_sequence, usage);
+        let message = self.message_object(blocks(message), Some(reason), stop_sequence, usage);
         serde_json::value::to_raw_value(&message).expect("keys are strings")
     }
 
@@ -156,6 +200,14 @@ impl AnthropicMessages {
         event2("content_block_delta", ("index", self.stopped), ("delta", delta), out);
     }
 
+    /// What there is to send of the open tool use's input.
+    fn input_part(&mut self, out: &mut BytesMut) {
+        if !self.json.is_empty() && self.open == Some(Block::ToolUse) {
+            self.part(Object((("type", "input_json_delta"), ("partial_json", &self.json))), out);
+        }
+        self.json.clear();
+    }
+
     fn stop(&mut self, out: &mut BytesMut) {
         if self.open.take().is_some() {
             event("content_block_stop", ("index", self.stopped), out);
@@ -187,11 +239,11 @@ fn frame(kind: &str, data: &impl Serialize, out: &mut BytesMut) {
 
 /// A finish reason in the API's words.
 fn stop_reason(reason: &str, stop_sequence: Option<&str>) -> &'static str {
-    match reason {
+    match FinishReason::from_engine(reason) {
         _ if stop_sequence.is_some() => "stop_sequence",
-        "stop" => "end_turn",
-        "tool_calls" => "tool_use",
-        "content_filter" => "refusal",
+        Some(FinishReason::Stop) => "end_turn",
+        Some(FinishReason::ToolCalls) => "tool_use",
+        Some(FinishReason::ContentFilter) => "refusal",
         _ => "max_tokens",
     }
 }
@@ -211,28 +263,43 @@ impl Serialize for Tokens<'_> {
     }
 }
 
-/// The blocks of a whole message.
-struct Blocks<'a>(&'a Message);
+/// A block of a whole message.
+#[derive(Debug)]
+enum Content<'a> {
+    Thinking(String),
+    Text(String),
+    ToolUse { id: &'a str, name: &'a str, input: Box<RawValue> },
+}
 
-impl Serialize for Blocks<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Message { reasoning, content, tool_calls, .. } = self.0;
-        let mut blocks = serializer.serialize_seq(None)?;
-        if !reasoning.is_empty() {
-            blocks.serialize_element(&Object((("type", "thinking"), ("thinking", reasoning), ("signature", ""))))?;
-        }
-        if !content.is_empty() {
-            blocks.serialize_element(&Object((("type", "text"), ("text", content))))?;
-        }
-        for call in tool_calls {
-            let head = (("type", "tool_use"), ("id", &call.id), ("name", &call.name));
-            match serde_json::from_str::<&RawValue>(&call.arguments) {
-                Ok(input) if call.complete => {
-                    blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", input))))?;
-                }
-                _ => blocks.serialize_element(&Object((head.0, head.1, head.2, ("input", &call.arguments))))?,
+/// The blocks of a whole message, each of a run of parts of one kind.
+fn blocks(message: &Message) -> Vec<Content<'_>> {
+    let mut blocks = Vec::new();
+    for part in message.parts() {
+        match (part, blocks.last_mut()) {
+            (MessagePart::Reasoning(""), _) => {}
+            (MessagePart::Reasoning(more), Some(Content::Thinking(text)))
+            | (MessagePart::Content(more), Some(Content::Text(text))) => text.push_str(more),
+            (MessagePart::Reasoning(text), _) => blocks.push(Content::Thinking(text.into())),
+            (MessagePart::Content(text), _) => blocks.push(Content::Text(text.into())),
+            (MessagePart::ToolCall(call), _) => {
+                let input = RawValue::from_string(Input::whole(&call.arguments, call.complete));
+                blocks.push(Content::ToolUse { id: &call.id, name: &call.name, input: input.unwrap_or_default() });
             }
         }
-        blocks.end()
+    }
+    blocks
+}
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Content::Thinking(text) => {
+                Object((("type", "thinking"), ("thinking", text), ("signature", ""))).serialize(serializer)
+            }
+            Content::Text(text) => Object((("type", "text"), ("text", text))).serialize(serializer),
+            Content::ToolUse { id, name, input } => {
+                Object((("type", "tool_use"), ("id", id), ("name", name), ("input", input))).serialize(serializer)
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::sink::Sink;
 /// Events in, deltas and the message out.
 ///
 /// Push, take the deltas, [`clear`](Chat::clear); [`Choice::write`](crate::Choice::write) does the last two. Pieces of one text that
-/// came in one push are one delta.
+/// came in one push, with nothing between them, are one delta.
 ///
 /// ```
 /// use kimi_xtml::{Channel, Chat, Delta, IdPolicy, Parser, Request};
@@ -72,6 +72,12 @@ enum PartKind {
     },
 }
 
+impl PartKind {
+    fn is_call(self) -> bool {
+        !matches!(self, PartKind::Reasoning | PartKind::Content)
+    }
+}
+
 impl Default for Chat {
     fn default() -> Self {
         Chat::new(IdPolicy::default())
@@ -103,7 +109,7 @@ impl Chat {
         self.deltas_with_spans().map(|(delta, _)| delta)
     }
 
-    /// The deltas, each with the span of the input that it came from, markup within it included.
+    /// The deltas, each with the span of the input that it came from; that of arguments has the tags between them too.
     pub fn deltas_with_spans(&self) -> impl Iterator<Item = (Delta<'_>, &Span)> {
         let mut start = 0;
         self.parts.iter().map(move |part| {
@@ -136,11 +142,16 @@ impl Chat {
         self.message
     }
 
+    pub(crate) fn set_ids(&mut self, ids: IdPolicy) {
+        self.ids = ids;
+    }
+
     fn part(&mut self, kind: PartKind, text: &str, span: Span) {
         self.text.push_str(text);
         let end = self.text.len();
         match self.parts.last_mut() {
-            Some(last) if last.kind == kind => {
+            // What is between two parts of an answer made neither of them; what is between two arguments made both.
+            Some(last) if last.kind == kind && (kind.is_call() || last.span.bytes.end == span.bytes.start) => {
                 last.end = end;
                 last.span.extend(&span);
             }

@@ -73,6 +73,24 @@ impl Frames {
         out.put_slice(b"data: [DONE]\n\n");
     }
 
+    /// The frame that ends a stream that met an error, in place of [`done`](Frames::done): an OpenAI client raises it. `kind`
+    /// and `code` are words that programs may test for, such as `server_error` and `engine_failed`.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::Frames;
+    ///
+    /// let mut out = BytesMut::new();
+    /// Frames::new("chatcmpl-1", 0, "kimi-k3").error("server_error", None, "the engine is gone", &mut out);
+    /// let error = r#"{"error":{"message":"the engine is gone","type":"server_error","code":null,"param":null}}"#;
+    /// assert_eq!(out, format!("data: {error}\n\n"));
+    /// ```
+    pub fn error(&self, kind: &str, code: Option<&str>, message: &str, out: &mut BytesMut) {
+        out.put_slice(b"data: ");
+        json(out, &error(kind, code, message));
+        out.put_slice(b"\n\n");
+    }
+
     fn tail(usage: Option<&Usage>, out: &mut BytesMut) {
         out.put_slice(b"]");
         if let Some(usage) = usage {
@@ -81,6 +99,12 @@ impl Frames {
         }
         out.put_slice(b"}\n\n");
     }
+}
+
+/// An error as OpenAI's APIs write it.
+pub(crate) fn error(kind: &str, code: Option<&str>, message: &str) -> impl Serialize {
+    let param: Option<()> = None;
+    Object((("error", Object((("message", message), ("type", kind), ("code", code), ("param", param)))),))
 }
 
 /// The frames of one choice.
@@ -106,6 +130,8 @@ enum Phase {
     Reasoning,
     /// The end of reasoning has.
     Reasoned,
+    /// The end frame has.
+    Ended,
 }
 
 /// What a frame carries beside its delta, where the request asks for it.
@@ -177,11 +203,11 @@ impl Choice {
         chat.clear();
     }
 
-    /// The frame of one delta. The end of a call makes none.
+    /// The frame of one delta. The end of a call makes none, and nothing does after the end.
     pub fn delta(&mut self, delta: Delta<'_>, extras: Extras<'_>, out: &mut BytesMut) {
         self.start(out);
         match (delta, self.phase) {
-            (Delta::CallEnd { .. }, _) => return,
+            (Delta::CallEnd { .. }, _) | (_, Phase::Ended) => return,
             (Delta::Reasoning(_), Phase::Reasoned) => {}
             (Delta::Reasoning(_), _) => self.phase = Phase::Reasoning,
             _ => self.end_reasoning(out),
@@ -192,10 +218,14 @@ impl Choice {
         }
     }
 
-    /// The end frame: the finish reason, and the usage inside the choice. Nothing follows it.
+    /// The end frame: the finish reason, and the usage inside the choice. Nothing follows it, not even a second one.
     pub fn end(&mut self, reason: &str, usage: Option<&Usage>, out: &mut BytesMut) {
+        if self.phase == Phase::Ended {
+            return;
+        }
         self.start(out);
         self.end_reasoning(out);
+        self.phase = Phase::Ended;
         self.frame(Object(()), None, Some(reason), usage, out);
     }
 

@@ -40,7 +40,7 @@ impl IdPolicy {
 
     pub(crate) fn mint(&mut self, name: &str, call: usize) -> String {
         match &mut self.0 {
-            Policy::Random => random_id(),
+            Policy::Random => random_id("call_"),
             Policy::Numbered(start) => format!("{name}_{}", *start + call),
             Policy::With(mint) => mint(name, call),
         }
@@ -57,13 +57,13 @@ impl fmt::Debug for IdPolicy {
     }
 }
 
-/// 142 bits of SipHash. Its keys came from the system, once a thread, and differ at each call. A forked process has the keys
+/// The prefix, and 24 letters and digits: 142 bits of SipHash. Its keys came from the system, once a thread, and differ at each call. A forked process has the keys
 /// of its parent, so what tells the two apart is hashed.
-fn random_id() -> String {
+pub(crate) fn random_id(prefix: &str) -> String {
     const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let seed = (process::id(), SystemTime::now());
     let keys = RandomState::new();
-    let mut id = String::from("call_");
+    let mut id = String::from(prefix);
     for word in 0..3u8 {
         let mut bits = keys.hash_one((seed, word));
         for _ in 0..8 {

@@ -9,7 +9,7 @@ use serde::ser::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
 /// Writes a value.
-pub(crate) fn json(out: &mut BytesMut, value: &impl Serialize) {
+pub(crate) fn json(out: &mut BytesMut, value: &(impl Serialize + ?Sized)) {
     let written = value.serialize(&mut Serializer::with_formatter(out.writer(), OneLine));
     written.expect("keys are strings, and memory takes what is written");
 }

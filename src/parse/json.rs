@@ -234,6 +234,65 @@ impl Validator {
         Next::Rest
     }
 
+    /// Reads a byte. If that is no JSON, it is not read, and what was read before can still be closed.
+    #[cfg(feature = "chat")]
+    pub(crate) fn try_feed(&mut self, byte: u8) -> bool {
+        let byte = [byte];
+        let mut rest = &byte[..];
+        while let Some(next) = self.step(&mut rest) {
+            self.next = next;
+        }
+        rest.is_empty()
+    }
+
+    /// Whether a string is open, and no escape in it.
+    #[cfg(feature = "chat")]
+    pub(crate) fn in_string(&self) -> bool {
+        self.next == Next::String
+    }
+
+    /// Whether the digits of a number are being read.
+    #[cfg(feature = "chat")]
+    pub(crate) fn in_number(&self) -> bool {
+        matches!(self.next, Next::Digits | Next::Fraction | Next::ExponentDigits)
+    }
+
+    /// How many brackets are open.
+    #[cfg(feature = "chat")]
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether a member of the outermost object has ended, and no other has begun; just here, if `comma` was read last.
+    #[cfg(feature = "chat")]
+    pub(crate) fn has_ended_member(&self, comma: bool) -> bool {
+        self.depth == 1 && (self.next == Next::Rest || comma && self.next == Next::Key)
+    }
+
+    /// Appends what closes all but the outermost object, and the comma before another member of that, if it needs one. An
+    /// escape that is open counts as not read.
+    #[cfg(feature = "chat")]
+    pub(crate) fn close_members(&mut self, out: &mut String) {
+        out.push_str(match self.next {
+            Next::String | Next::Escape | Next::Hex if self.key => "\":null",
+            Next::String | Next::Escape | Next::Hex => "\"",
+            Next::Colon => ":null",
+            Next::Value => "null",
+            Next::Key if self.depth > 1 => "\"\":null",
+            Next::Minus | Next::Point | Next::Exponent | Next::ExponentSign => "0",
+            Next::Word => str::from_utf8(self.word).unwrap_or_default(),
+            _ => "",
+        });
+        let needs_comma = self.depth > 1 || !matches!(self.next, Next::FirstKey | Next::Key);
+        while self.depth > 1 {
+            out.push(if self.within == Within::Object { '}' } else { ']' });
+            self.close();
+        }
+        if needs_comma {
+            out.push(',');
+        }
+    }
+
     /// Whether what was read is one whole value.
     pub(crate) fn is_whole(&self) -> bool {
         self.depth == 0

@@ -428,6 +428,11 @@ impl Machine {
         }
     }
 
+    #[cfg(feature = "chat")]
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
     /// Forgets everything but the allocations.
     pub(crate) fn reset(&mut self, request: Request) {
         let mut call = std::mem::take(&mut self.call);

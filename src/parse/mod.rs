@@ -8,13 +8,13 @@ pub(crate) mod escape;
 mod header;
 mod held;
 mod ids;
-mod json;
+pub(crate) mod json;
 mod machine;
 mod reader;
 mod scan;
 pub(crate) mod table;
 pub(crate) mod tag;
-mod utf8;
+pub(crate) mod utf8;
 
 use crate::diagnostic::Code;
 use crate::event::{Channel, Event, OwnedEvent, Span};
@@ -263,6 +263,12 @@ impl Parser {
     /// form. For debugging; it is copied.
     pub fn held(&self) -> String {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
+    }
+
+    /// The request that it was made for.
+    #[cfg(feature = "chat")]
+    pub(crate) fn request(&self) -> &Request {
+        self.machine.request()
     }
 
     /// The innermost open thing.

@@ -3,7 +3,9 @@
 //! In: text, cut anywhere. Out: [`Piece`]s, text borrowed from the chunk. Held: a proper prefix of a control token's
 //! spelling, kept as the token and a length, since it is always a prefix of a constant.
 
-use memchr::memchr;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use crate::marker::Marker;
 
@@ -41,19 +43,20 @@ impl Scanner {
     /// Cuts `text` into pieces.
     #[inline]
     pub(crate) fn scan(&mut self, text: &str, mut piece: impl FnMut(Piece<'_>)) {
-        let less = if self.held == 0 { find_less(text.as_bytes()) } else { None };
-        if self.held > 0 || less.is_some() {
-            self.pieces(text, less, piece);
+        let start = if self.held == 0 { find_start(text.as_bytes()) } else { None };
+        if self.held > 0 || start.is_some() {
+            self.pieces(text, start, piece);
         } else if !text.is_empty() {
             // Nearly all deltas are plain.
             piece(Piece::Text(text));
         }
     }
 
-    /// Cuts text whose first `<` may be known.
-    fn pieces(&mut self, mut text: &str, mut less: Option<usize>, mut piece: impl FnMut(Piece<'_>)) {
+    /// Cuts text of which it may be known where a token may begin first.
+    fn pieces(&mut self, mut text: &str, mut start: Option<usize>, mut piece: impl FnMut(Piece<'_>)) {
         while !text.is_empty() {
-            let (before, marker) = if self.held == 0 { self.cut(&mut text, less.take()) } else { self.join(&mut text) };
+            let (before, marker) =
+                if self.held == 0 { self.cut(&mut text, start.take()) } else { self.join(&mut text) };
             if !before.is_empty() {
                 piece(Piece::Text(before));
             }
@@ -65,9 +68,9 @@ impl Scanner {
 
     /// Takes from `text` what stands before the next token, and the token; what may become one is held.
     #[inline]
-    fn cut<'t>(&mut self, text: &mut &'t str, less: Option<usize>) -> (&'t str, Option<Marker>) {
+    fn cut<'t>(&mut self, text: &mut &'t str, start: Option<usize>) -> (&'t str, Option<Marker>) {
         let whole = std::mem::take(text);
-        let mut next = less.or_else(|| find_less(whole.as_bytes()));
+        let mut next = start.or_else(|| find_start(whole.as_bytes()));
         while let Some(at) = next {
             if let Some((marker, len)) = prefix_of_marker(&whole.as_bytes()[at..]) {
                 let is_whole = len == marker.spelling().len();
@@ -77,7 +80,7 @@ impl Scanner {
                 *text = &whole[at + len..];
                 return (&whole[..at], is_whole.then_some(marker));
             }
-            next = find_less(&whole.as_bytes()[at + 1..]).map(|further| at + 1 + further);
+            next = find_start(&whole.as_bytes()[at + 1..]).map(|further| at + 1 + further);
         }
         (whole, None)
     }
@@ -130,24 +133,33 @@ impl Scanner {
     }
 }
 
-/// The next `<`. To look at a few bytes costs less than to call memchr: at all of a short delta, and, where `<` stand
-/// close together, at the first of a long one.
+/// The next place where a control token may begin. To look at a few bytes costs less than to set out for a search: at all of
+/// a short delta, and, where tokens stand close together, at the first of a long one.
+#[inline]
+fn find_start(bytes: &[u8]) -> Option<usize> {
+    static START: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("<|"));
+    let Some((near, _)) = bytes.split_first_chunk::<16>() else { return find_less(bytes) };
+    match find_less(near) {
+        Some(at) if bytes.get(at + 1).is_none_or(|&byte| byte == b'|') => Some(at),
+        _ => START.find(bytes).or_else(|| bytes.ends_with(b"<").then(|| bytes.len() - 1)),
+    }
+}
+
+/// The first `<` of at most sixteen bytes: in words, which may overlap.
 #[inline]
 fn find_less(bytes: &[u8]) -> Option<usize> {
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>())
+    if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk())
         && bytes.len() <= 8
     {
-        // All of them, some perhaps twice, as one word.
-        let word = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
-        let at = find_byte(b'<', word)?;
-        return Some(if at < 4 { at } else { bytes.len() + at - 8 });
+        let halves = [u32::from_le_bytes(first), u32::from_le_bytes(last)];
+        let at = find_byte(b'<', u64::from(halves[0]) | u64::from(halves[1]) << 32)?;
+        Some(if at < 4 { at } else { bytes.len() + at - 8 })
+    } else if let (Some(&first), Some(&last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let found = find_byte(b'<', u64::from_le_bytes(first));
+        found.or_else(|| Some(bytes.len() - 8 + find_byte(b'<', u64::from_le_bytes(last))?))
+    } else {
+        bytes.iter().position(|&byte| byte == b'<')
     }
-    let (near, far) = bytes.split_at(if bytes.len() <= 16 { bytes.len() } else { 4 });
-    let found = near.iter().position(|&byte| byte == b'<');
-    if found.is_some() || far.is_empty() {
-        return found;
-    }
-    Some(near.len() + memchr(b'<', far)?)
 }
 
 /// The first of the eight bytes of a word that is `byte`, the lowest first.

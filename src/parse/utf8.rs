@@ -10,6 +10,18 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
+    /// Nothing held.
+    #[cfg(feature = "chat")]
+    pub(crate) const fn new() -> Self {
+        Decoder { partial: [0; 4], len: 0 }
+    }
+
+    /// How many bytes are held.
+    #[cfg(feature = "chat")]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Gives text as it becomes whole, and the length of each sequence that is no UTF-8.
     pub(crate) fn decode(&mut self, mut bytes: &[u8], mut out: impl FnMut(Result<&str, usize>)) {
         while self.len > 0 {

@@ -208,14 +208,15 @@ impl Report {
                     css(class)
                 );
             }
-            page.push_str("<th>bytes before arguments</th></tr>");
+            page.push_str("<th>late arguments</th><th>bytes before arguments</th></tr>");
             for (listed, tally) in self.listed.iter().zip(tallies) {
                 let ours = if listed.ours { " class=\"ours\"" } else { "" };
                 let _ = write!(
                     page,
-                    "<tr{ours}><th title=\"{}\">{}</th><td>{}</td>",
+                    "<tr{ours}><th title=\"{}\">{}</th><td title=\"not played: {}\">{}</td>",
                     escape(&listed.about),
                     escape(&listed.title()),
+                    thousands(tally.skipped),
                     thousands(tally.streams)
                 );
                 for class in Class::ALL {
@@ -235,7 +236,7 @@ impl Report {
                 let late = tally
                     .late_bytes()
                     .map_or("–".into(), |(median, most)| format!("{median} <small>/ {}</small>", thousands(most)));
-                let _ = write!(page, "<td>{late}</td></tr>");
+                let _ = write!(page, "<td>{}</td><td>{late}</td></tr>", thousands(tally.late_streams));
             }
             page.push_str("</table></div>");
         }

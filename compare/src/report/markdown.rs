@@ -73,20 +73,23 @@ impl Report {
     }
 
     fn class_table(&self, out: &mut String, name: &str, about: &str, tallies: &[Tally]) {
-        let _ = write!(out, "### {}{}\n{about}\n\n| parser | streams | differ |", name[..1].to_uppercase(), &name[1..]);
+        let _ = write!(out, "### {}{}\n{about}\n\n| parser | streams (not played) | differ |", name[..1].to_uppercase(), &name[1..]);
         Class::ALL.iter().for_each(|class| out.push_str(&format!(" {class} |")));
-        out.push_str(" bytes before arguments |\n|---|---:|---:|");
+        out.push_str(" late arguments | bytes before arguments |\n|---|---:|---:|");
         Class::ALL.iter().for_each(|_| out.push_str("---:|"));
-        out.push_str("---:|\n");
+        out.push_str("---:|---:|\n");
         for (listed, tally) in self.listed.iter().zip(tallies) {
-            let _ =
-                write!(out, "| {} | {} | {} |", listed.title(), thousands(tally.streams), thousands(tally.differing));
+            let streams = match tally.skipped {
+                0 => thousands(tally.streams),
+                skipped => format!("{} ({})", thousands(tally.streams), thousands(skipped)),
+            };
+            let _ = write!(out, "| {} | {streams} | {} |", listed.title(), thousands(tally.differing));
             for class in Class::ALL {
                 let _ = write!(out, " {} |", thousands(tally.classes.get(&class).copied().unwrap_or(0)));
             }
             let late =
                 tally.late_bytes().map_or("-".into(), |(median, most)| format!("{median} / {}", thousands(most)));
-            let _ = writeln!(out, " {late} |");
+            let _ = writeln!(out, " {} | {late} |", thousands(tally.late_streams));
         }
         out.push('\n');
     }

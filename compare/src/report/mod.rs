@@ -69,6 +69,7 @@ impl Report {
             total.differing += tally.differing;
             total.time += tally.time;
             total.late.extend(&tally.late);
+            total.late_streams += tally.late_streams;
             for (class, count) in &tally.classes {
                 *total.classes.entry(*class).or_default() += count;
             }
@@ -112,8 +113,9 @@ impl Report {
         };
         let tally = |(listed, tally): (&Listed, &Tally)| {
             json!({
-                "peer": listed.name, "streams": tally.streams, "needs_ids": tally.skipped, "differing": tally.differing,
+                "peer": listed.name, "streams": tally.streams, "not_played": tally.skipped, "differing": tally.differing,
                 "classes": classes(tally), "rules": tally.rules.iter().map(rule).collect::<Value>(),
+                "late_arguments": tally.late_streams,
                 "bytes_before_arguments": tally.late_bytes().map(|(median, most)| json!({"median": median, "max": most})),
                 "seconds": tally.time.as_secs_f64(),
             })

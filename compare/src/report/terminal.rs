@@ -13,7 +13,7 @@ impl Report {
             for class in Class::ALL {
                 print!(" {:>9}", abbreviated(class));
             }
-            println!("  {:>14} {:>7}", "args after B", "time");
+            println!(" {:>9}  {:>14} {:>7}", "late", "args after B", "time");
             for (listed, tally) in self.listed.iter().zip(&table.tallies) {
                 print!("{:width$}  {:>8} {:>8}", listed.title(), tally.streams, tally.differing);
                 for class in Class::ALL {
@@ -21,7 +21,7 @@ impl Report {
                     print!(" {:>9}", if count == 0 { "·".into() } else { count.to_string() });
                 }
                 let late = tally.late_bytes().map_or("-".into(), |(median, most)| format!("{median}/{most}"));
-                println!("  {late:>14} {:>6.1}s", tally.time.as_secs_f64());
+                println!(" {:>9}  {late:>14} {:>6.1}s", tally.late_streams, tally.time.as_secs_f64());
             }
         }
         let mut group = "";
@@ -69,7 +69,6 @@ fn abbreviated(class: Class) -> &'static str {
         Class::ForgedCall => "forged",
         Class::ChangedValue => "changed",
         Class::ChunkDependent => "chunk-dep",
-        Class::LateArguments => "late",
         Class::Policy => "policy",
     }
 }
