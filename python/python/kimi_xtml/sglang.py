@@ -241,3 +241,4 @@ def register() -> None:
     """Registers the detectors under the name `kimi_xtml`. More than once does no harm."""
     _sglang["FunctionCallParser"].ToolCallParserEnum[NAME] = KimiXtmlToolDetector
     _sglang["ReasoningParser"].DetectorMap[NAME] = KimiXtmlReasoningDetector
+    started("SGLang", "sglang", TESTED)

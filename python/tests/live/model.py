@@ -36,7 +36,10 @@ def byte_letters() -> list[str]:
 
 
 def cases(ranks: Path) -> list[dict[str, object]]:
-    """The streams that an engine can give, as token ids."""
+    """The streams that an engine can give, as token ids.
+
+    Of a stream that was recorded as text, a quoted marker and a real one look alike: left out if its result quotes one.
+    """
     tokenizer = kimi_xtml.Tokenizer(str(ranks))
     marker = re.compile("(" + "|".join(map(re.escape, CONTROL)) + ")")
 
@@ -47,13 +50,14 @@ def cases(ranks: Path) -> list[dict[str, object]]:
     found = []
     for stream in of_engines():
         text = "".join(map(str, stream.chunks))
+        if not text or not stream.ids and marker.search(json.dumps(stream.accepted, ensure_ascii=False)):
+            continue
         ids = [number for some in stream.ids for number in some] if stream.ids else encode(text)
         found.append(
             {
                 "id": stream.id,
                 "ids": ids,
                 "recorded_ids": stream.ids is not None,
-                "text": text,
                 "opened": stream.context["initial_channel"],
                 "tools": stream.context.get("tools", []),
                 "tool_choice": stream.context.get("tool_choice"),
