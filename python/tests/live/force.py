@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
 END = 163586
@@ -22,7 +23,7 @@ class Forced(LogitsProcessor):
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         folder = Path(os.environ["KIMI_XTML_LIVE"])
         self._cases = [json.loads(line)["ids"] for line in (folder / "cases.jsonl").open(encoding="utf-8")]
-        self._bytes = {number: byte for byte, number in enumerate(json.loads((folder / "bytes.json").read_text()))}
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._batch: dict[int, tuple[list[int], list[int]]] = {}
 
     def is_argmax_invariant(self) -> bool:
@@ -37,8 +38,7 @@ class Forced(LogitsProcessor):
             self._batch.pop(row, None)
         for row, _, prompt, said in batch_update.added:
             self._batch.pop(row, None)
-            spelled = bytes(self._bytes[number] for number in prompt or () if number in self._bytes)
-            if named := re.findall(rb"case-(\d+)-", spelled):
+            if named := re.findall(r"case-(\d+)-", self._tokenizer.decode(prompt or [])):
                 self._batch[row] = (self._cases[int(named[-1])], said)
         for here, there, way in batch_update.moved:
             moved, swapped = self._batch.pop(here, None), self._batch.pop(there, None)

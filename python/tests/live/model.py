@@ -1,8 +1,9 @@
 """The model that serves recorded outputs: tiny, random, with Kimi's vocabulary.
 
 In: a folder; KIMI_XTML_DATA, whose `kimi/tiktoken.model` has the ranks; the corpora. Out, in the folder: a model that
-vLLM loads without weights, `cases.jsonl` (what it shall say, and what must come of it) and `bytes.json` (the tokens of the
-256 bytes). The tokenizer has no merges: prompts become a token a byte, outputs are ids anyway.
+vLLM loads without weights, and `cases.jsonl` (what it shall say, and what must come of it). The tokenizer has no merges: a
+word that is a token is one, so that parsers find the ids of `think` and the like, any other becomes a token a byte. Only
+prompts are encoded by it; outputs are ids anyway.
 """
 
 import base64
@@ -76,15 +77,11 @@ def main(folder: Path) -> None:
         sys.exit(f"KIMI_XTML_DATA must name a folder with data/kimi/tiktoken.model, the ranks of Kimi's tokenizer: no {ranks}")
     letters = byte_letters()
     vocabulary: dict[str, int] = {}
-    single: dict[int, int] = {}
     for line in ranks.read_bytes().splitlines():
         token, rank = line.split()
-        raw = base64.b64decode(token)
-        vocabulary["".join(letters[byte] for byte in raw)] = int(rank)
-        if len(raw) == 1:
-            single[raw[0]] = int(rank)
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        vocabulary["".join(letters[byte] for byte in base64.b64decode(token))] = int(rank)
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(
         [
@@ -116,7 +113,6 @@ def main(folder: Path) -> None:
             "clean_up_tokenization_spaces": False,
             "chat_template": TEMPLATE,
         },
-        "bytes.json": [single[byte] for byte in range(256)],
     }
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content, indent=1))
