@@ -22,6 +22,7 @@ pub(crate) struct ChatStream {
     stream: Mutex<Stream<Chat>>,
     call_ids: Option<usize>,
     keep_message: bool,
+    object_arguments: bool,
 }
 
 impl ChatStream {
@@ -39,8 +40,9 @@ impl ChatStream {
     }
 }
 
-fn chat(call_ids: Option<usize>, keep_message: bool) -> Chat {
+fn chat(call_ids: Option<usize>, keep_message: bool, object_arguments: bool) -> Chat {
     let chat = Chat::new(call_ids.map_or_else(IdPolicy::random, IdPolicy::numbered));
+    let chat = if object_arguments { chat.with_object_arguments() } else { chat };
     if keep_message { chat } else { chat.without_message() }
 }
 
@@ -49,7 +51,7 @@ impl ChatStream {
     #[new]
     #[pyo3(signature = (*, tools = None, tool_choice = None, opened = None, separate_reasoning = true,
         undeclared = "withhold", stream_json = false, value_limit = 8_388_608, call_ids = None,
-        keep_message = true))]
+        keep_message = true, object_arguments = false))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
     fn new(
         tools: Option<&Bound<'_, PyAny>>,
@@ -61,9 +63,11 @@ impl ChatStream {
         #[pyo3(from_py_with = number)] value_limit: usize,
         #[pyo3(from_py_with = optional_number)] call_ids: Option<usize>,
         keep_message: bool,
+        object_arguments: bool,
     ) -> PyResult<Self> {
         let request = request(tools, tool_choice, opened, separate_reasoning, undeclared, stream_json, value_limit)?;
-        Ok(ChatStream { stream: Stream::new(request, chat(call_ids, keep_message)), call_ids, keep_message })
+        let stream = Stream::new(request, chat(call_ids, keep_message, object_arguments));
+        Ok(ChatStream { stream, call_ids, keep_message, object_arguments })
     }
 
     /// Takes text that may contain markers, cut anywhere; bytes may be cut inside a character.
@@ -124,7 +128,7 @@ impl ChatStream {
     fn reset(&self) -> PyResult<()> {
         let mut stream = Stream::lock(&self.stream)?;
         stream.reset();
-        stream.sink = chat(self.call_ids, self.keep_message);
+        stream.sink = chat(self.call_ids, self.keep_message, self.object_arguments);
         Ok(())
     }
 

@@ -65,7 +65,8 @@ def streams() -> list[Stream]:
     files = sorted(folder().glob("*.jsonl"))
     data = os.environ.get("KIMI_XTML_DATA")
     if data:
-        files.append(Path(data) / "cases" / "field.jsonl")
+        cases = Path(data) / "cases"
+        files += [path for path in (cases / "field.jsonl", cases / "second" / "second.jsonl") if path.exists()]
     found = []
     for path in files:
         for line in path.read_text(encoding="utf-8").split("\n"):

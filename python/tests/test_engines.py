@@ -1,12 +1,25 @@
 """What the engine adapters share, without an engine."""
 
+import logging
 import sys
 import types
 from typing import Any
 
 import pytest
 
-from kimi_xtml._engines import EngineError, Place, Split, Stream, find, thinks, together, tool_choice, tool_names, whole
+from kimi_xtml._engines import (
+    EngineError,
+    Place,
+    Split,
+    Stream,
+    find,
+    started,
+    thinks,
+    together,
+    tool_choice,
+    tool_names,
+    whole,
+)
 
 
 @pytest.fixture
@@ -86,6 +99,54 @@ def test_whole_leaves_out_calls_that_are_not() -> None:
     answer, report = whole("test", text, tools=["a", "b"])
     assert [(call.name, call.arguments) for call in answer.calls] == [("a", "{}")]
     assert report["diagnostics"]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    lines = [record.message for record in caplog.records if record.levelno >= logging.INFO]
+    caplog.clear()
+    return lines
+
+
+def test_the_log_tells_of_deviations_with_the_request_and_of_no_cut(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kimi_xtml")
+    for cut in ("Think", "Think.<|close|>think<|sep|><|open|>response<|sep|>Ans", "Think.<|clo"):
+        stream = Stream("test", opened="think", request="chatcmpl-1")
+        stream.push(cut)
+        stream.finish()
+        whole("test", cut, opened="think", request="chatcmpl-1")
+    assert logged(caplog) == []
+    orphan = "a<|close|>call<|sep|>b"
+    stream = Stream("test", opened="response", request="chatcmpl-1")
+    stream.push(orphan)
+    stream.finish()
+    whole("test", orphan, opened="response", request="chatcmpl-2")
+    first, second = logged(caplog)
+    assert first == "test: chatcmpl-1: the stream deviated: orphan-close x1"
+    assert second == "test: chatcmpl-2: the stream deviated: orphan-close x1"
+
+
+def test_the_log_tells_the_version_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kimi_xtml")
+    started("Pytest", "pytest", f"1.0, {pytest.__version__}")
+    started("Pytest", "pytest", "1.0, 2.0")
+    tested, other = logged(caplog)
+    assert tested == f"Pytest {pytest.__version__}: registered as kimi_xtml; this version was tested"
+    assert "not tested with this version, but with 1.0, 2.0" in other
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [('{"a": 1}', '{"a": 1}'), ("[1]", '{"INVALID_JSON":"[1]"}'), ('{"a":1,}', '{"a":1,"INVALID_JSON":"}"}'), ("", "{}")],
+)
+def test_arguments_that_are_always_an_object(block: str, read: str) -> None:
+    head = '<|open|>tools<|sep|><|open|>call tool="a" index="1"<|sep|><|open|>json type="object"<|sep|>'
+    text = head + block + "<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>"
+    answer, _ = whole("test", text, tools=["a"], opened="response", object_arguments=True)
+    assert [call.arguments for call in answer.calls] == [read]
+    stream = Stream("test", tools=["a"], opened="response", object_arguments=True)
+    deltas = [delta for letter in text for delta in stream.push(letter)] + stream.finish()
+    assert [call.arguments for call in together(deltas).calls] == [read]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 99])

@@ -5,6 +5,7 @@
 
 use crate::api::delta::Delta;
 use crate::api::ids::IdPolicy;
+use crate::api::input::Input;
 use crate::event::{Channel, Event, Span};
 use crate::message::{Message, ToolCall};
 use crate::sink::Sink;
@@ -37,6 +38,8 @@ use crate::sink::Sink;
 pub struct Chat {
     ids: IdPolicy,
     message: Option<Message>,
+    /// The arguments of the call that is open, if they are to be an object.
+    object: Option<Input>,
     /// The texts of `parts`, one after the other.
     text: String,
     parts: Vec<Part>,
@@ -98,6 +101,7 @@ impl Chat {
         Chat {
             ids,
             message: Some(Message::default()),
+            object: None,
             text: String::new(),
             parts: Vec::new(),
             thinks: false,
@@ -115,6 +119,26 @@ impl Chat {
     #[must_use]
     pub fn without_message(mut self) -> Self {
         self.message = None;
+        self
+    }
+
+    /// With arguments that are always an object which clients read, at every step its beginning: for whoever makes tool uses
+    /// of Anthropic's of them. What the model wrote as no JSON object is the value of a member `INVALID_JSON`, U+FFFD stands
+    /// for half a surrogate pair. Not needed before [`AnthropicMessages`](crate::AnthropicMessages), which does so itself.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Chat, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new().opened(Channel::Tools).tools(["run"]));
+    /// let mut chat = Chat::default().with_object_arguments();
+    /// parser.push(r#"<|open|>call tool="run" index="1"<|sep|><|open|>json type="object"<|sep|>ls -la"#, &mut chat);
+    /// parser.push("<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", &mut chat);
+    /// parser.finish("stop", &mut chat);
+    /// assert_eq!(chat.message().unwrap().tool_calls[0].arguments, r#"{"INVALID_JSON":"ls -la"}"#);
+    /// ```
+    #[must_use]
+    pub fn with_object_arguments(mut self) -> Self {
+        self.object = Some(Input::default());
         self
     }
 
@@ -212,6 +236,16 @@ impl Chat {
             _ => self.parts.push(Part { kind, end, span }),
         }
     }
+
+    fn push_arguments(&mut self, call: usize, json: &str, span: Span) {
+        if json.is_empty() {
+            return;
+        }
+        self.part(PartKind::Arguments { index: call }, json, span);
+        if let Some(tool_call) = self.message.as_mut().and_then(|message| message.tool_calls.get_mut(call)) {
+            tool_call.arguments.push_str(json);
+        }
+    }
 }
 
 impl Sink for Chat {
@@ -254,6 +288,9 @@ impl Sink for Chat {
     }
 
     fn call_start(&mut self, call: usize, name: &str, span: Span) {
+        if let Some(object) = &mut self.object {
+            *object = Input::default();
+        }
         let id = self.ids.mint(name, call);
         self.text.push_str(&id);
         self.part(PartKind::CallStart { index: call, id: id.len() }, name, span);
@@ -263,16 +300,22 @@ impl Sink for Chat {
     }
 
     fn arguments(&mut self, call: usize, json: &str, span: Span) {
-        if json.is_empty() {
-            return;
-        }
-        self.part(PartKind::Arguments { index: call }, json, span);
-        if let Some(tool_call) = self.message.as_mut().and_then(|message| message.tool_calls.get_mut(call)) {
-            tool_call.arguments.push_str(json);
+        match &mut self.object {
+            Some(object) => {
+                let mut readable = String::new();
+                object.push(json, &mut readable);
+                self.push_arguments(call, &readable, span);
+            }
+            None => self.push_arguments(call, json, span),
         }
     }
 
     fn call_end(&mut self, call: usize, complete: bool, span: Span) {
+        if let Some(object) = &mut self.object {
+            let mut rest = String::new();
+            object.end(complete, &mut rest);
+            self.push_arguments(call, &rest, span.clone());
+        }
         self.part(PartKind::CallEnd { index: call, complete }, "", span);
         if let Some(tool_call) = self.message.as_mut().and_then(|message| message.tool_calls.get_mut(call)) {
             tool_call.complete = complete;

@@ -39,6 +39,34 @@ def _log_to_stderr() -> None:
 _log_to_stderr()
 
 
+# What the report notes where a stream ends early, as a limit or a stop string ends it: no deviation of the model's.
+_OF_A_CUT = frozenset(
+    ("cut-character", "cut-tag", "unclosed-call", "unclosed-response", "unclosed-think", "unclosed-tools", "unclosed-value")
+)
+
+
+def told_about(engine: str, report: Report, request: str | None, *, ended: bool) -> None:
+    """A line for a stream that deviated from the format, and one for each stream where that much is asked for.
+
+    `ended` says that the message did: what is open then was not closed by the model. Where it did not, the end came early.
+    """
+    name = f"{engine}: {request}" if request else engine
+    deviations = [noted for noted in report["diagnostics"] if ended or noted["code"] not in _OF_A_CUT]
+    if deviations:
+        noted = ", ".join(f"{noted['code']} x{noted['count']}" for noted in deviations)
+        logger.info("%s: the stream deviated: %s", name, noted)
+    logger.debug("%s: %s", name, report)
+
+
+def started(engine: str, distribution: str, tested: str) -> None:
+    """A line at the start: which version it is, and whether that was tested."""
+    version = installed(distribution)
+    if version.partition("+")[0] in tested.split(", "):
+        logger.info("%s %s: registered as %s; this version was tested", engine, version, NAME)
+    else:
+        logger.warning("%s %s: registered as %s; not tested with this version, but with %s", engine, version, NAME, tested)
+
+
 class EngineError(ImportError):
     """An engine has a name that an adapter needs in none of the places where it has been seen."""
 
@@ -126,14 +154,18 @@ class Stream:
         choice: str = "auto",
         opened: Channel | None = None,
         separate_reasoning: bool = True,
+        object_arguments: bool = False,
+        request: str | None = None,
     ) -> None:
         self._engine = engine
+        self._request = request
         self._chat = ChatStream(
             tools=list(tools),
             tool_choice=choice,
             opened=opened,
             separate_reasoning=separate_reasoning,
             keep_message=False,
+            object_arguments=object_arguments,
         )
         self._ids: bool | None = None
         self._finished = False
@@ -155,12 +187,9 @@ class Stream:
         if self._finished:
             return []
         self._finished = True
+        open_before = self._chat.channel
         deltas = self._chat.finish("stop") or []
-        report = self._chat.report
-        if report["diagnostics"]:
-            noted = ", ".join(f"{noted['code']} x{noted['count']}" for noted in report["diagnostics"])
-            logger.info("%s: the stream deviated: %s", self._engine, noted)
-        logger.debug("%s: %s", self._engine, report)
+        told_about(self._engine, self._chat.report, self._request, ended=open_before is None)
         return deltas
 
     @property
@@ -269,13 +298,16 @@ def together(deltas: Iterable[Delta]) -> Told:
     return told
 
 
-def whole(engine: str, text: str, ids: Sequence[int] = (), **request: Any) -> tuple[Told, Report]:
+def whole(
+    engine: str, text: str, ids: Sequence[int] = (), *, request: str | None = None, **options: Any
+) -> tuple[Told, Report]:
     """A whole output at once. Calls that are not complete are left out: no engine's answer can mark them."""
-    chat = ChatStream(**request)
+    chat = ChatStream(**options)
     if ids:
         chat.push_with_ids(text, list(ids))
     else:
         chat.push(text)
+    open_before = chat.channel
     chat.finish("stop")
     message = chat.message
     assert message is not None
@@ -285,7 +317,5 @@ def whole(engine: str, text: str, ids: Sequence[int] = (), **request: Any) -> tu
         if call.get("complete", True)
     ]
     report = chat.report
-    if report["diagnostics"]:
-        noted = ", ".join(f"{noted['code']} x{noted['count']}" for noted in report["diagnostics"])
-        logger.info("%s: the output deviated: %s", engine, noted)
+    told_about(engine, report, request, ended=open_before is None)
     return Told(message.get("reasoning_content", ""), message["content"], calls), report

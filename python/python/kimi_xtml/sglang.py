@@ -19,7 +19,7 @@ import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from kimi_xtml._engines import NAME, EngineError, Place, Split, Stream, Told, find, together, tool_names, whole
+from kimi_xtml._engines import NAME, EngineError, Place, Split, Stream, Told, find, started, together, tool_names, whole
 
 if TYPE_CHECKING:
     from kimi_xtml.types import Channel
@@ -241,3 +241,4 @@ def register() -> None:
     """Registers the detectors under the name `kimi_xtml`. More than once does no harm."""
     _sglang["FunctionCallParser"].ToolCallParserEnum[NAME] = KimiXtmlToolDetector
     _sglang["ReasoningParser"].DetectorMap[NAME] = KimiXtmlReasoningDetector
+    started("SGLang", "sglang", TESTED)

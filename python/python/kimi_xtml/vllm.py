@@ -18,10 +18,11 @@ Importing this module fails with one `EngineError` if vLLM has moved what it nee
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kimi_xtml._engines import (
     NAME,
@@ -31,6 +32,7 @@ from kimi_xtml._engines import (
     Told,
     find,
     logger,
+    started,
     thinks,
     together,
     tool_choice,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineError", "KimiXtmlParser", "KimiXtmlReasoningParser", "KimiXtmlToolParser", "register"]
 
-TESTED = "0.29.0, 0.31.0, 0.33.0"
+TESTED = "0.29.0, 0.31.0, 0.32.0, 0.33.0"
 _MESSAGES = (Place("vllm.entrypoints.generate.base.protocol", "0.29.0 to 0.33.0"),)
 _vllm = find(
     "vllm",
@@ -228,12 +230,11 @@ class KimiXtmlReasoningParser(_Half, _ReasoningParser):  # type: ignore[misc]
         """Whether reasoning is over at the end of a prompt or an output."""
         self._used()
         opened = opened_channel(input_ids)
-        if not self._thinks:
-            ended = True
-        elif opened is not None:
+        if opened is not None:
             ended = opened == "response"
         else:
-            ended = _newest_ends_think(input_ids)
+            newest = _newest_ends_think(input_ids)
+            ended = not self._thinks if newest is None else newest
         # Dynamo's processor gives nobody the output once reasoning is over, if no tools are declared: its tags would
         # stay in the answer.
         return ended and not (opened == "response" and "dynamo.frontend.vllm_processor" in sys.modules)
@@ -241,7 +242,8 @@ class KimiXtmlReasoningParser(_Half, _ReasoningParser):  # type: ignore[misc]
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether these tokens end reasoning: where structured output begins."""
         self._used()
-        if not self._thinks:
+        # What the prompt left open counts, whatever the template's arguments say.
+        if not self._thinks and _newest_ends_think(input_ids) is not False:
             return True
         if self._request.by_reasoning:
             return False
@@ -261,7 +263,7 @@ class KimiXtmlReasoningParser(_Half, _ReasoningParser):  # type: ignore[misc]
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         """How many of the output's tokens come before the end of reasoning."""
-        if not self._thinks or self._request.opened == "response":
+        if (self._request.opened or _by_template(self._thinks)) == "response":
             return 0
         for at, number in enumerate(token_ids):
             if number in _MARKERS and tuple(token_ids[at : at + 3]) in _ENDS_THINK:
@@ -410,14 +412,14 @@ def _end_of_think(ids: Sequence[int]) -> int | None:
     return None
 
 
-def _newest_ends_think(ids: Sequence[int]) -> bool:
-    """Whether the newest tag that opens or ends reasoning ends it."""
+def _newest_ends_think(ids: Sequence[int]) -> bool | None:
+    """Whether the newest tag that opens or ends reasoning ends it; None if there is none."""
     for at in range(len(ids) - 1, -1, -1):
         if ids[at] in _MARKERS:
             tag = tuple(ids[at : at + 3])
             if tag in _ENDS_THINK or tag == (_OPEN, _THINK, _SEP):
                 return tag in _ENDS_THINK
-    return False
+    return None
 
 
 class KimiXtmlParser(_DelegatingParser):  # type: ignore[misc]
@@ -493,7 +495,54 @@ class KimiXtmlParser(_DelegatingParser):  # type: ignore[misc]
             "tool_choice": choice,
             "opened": opened or _by_template(self._thinks),
             "separate_reasoning": self._reasoning_parser is not None,
+            "object_arguments": _wants_objects(request),
+            "request": getattr(request, "request_id", None),
         }
+
+
+_MESSAGES_API = "vllm.entrypoints.anthropic.serving"
+
+
+def _wants_objects(request: Any) -> bool:
+    """Whether the arguments of its calls must be an object: Anthropic's clients take nothing else, and vLLM has no answer
+    for what is none."""
+    asked = os.environ.get("KIMI_XTML_ARGUMENTS")
+    return asked == "object" or (asked != "verbatim" and getattr(type(request), "kimi_xtml_messages", False))
+
+
+def _mark_messages() -> None:
+    """Tells the requests of the Messages API, which vLLM makes into those of Chat Completions, from these.
+
+    Their class becomes one that says so. Where vLLM has not loaded that API there is nothing to tell.
+    """
+    module = sys.modules.get(_MESSAGES_API)
+    if module is None:
+        return
+    serving = getattr(module, "AnthropicServingMessages", None)
+    convert = getattr(serving, "to_chat_completion_request", None)
+    if convert is None:
+        logger.warning(
+            "vLLM has no AnthropicServingMessages.to_chat_completion_request (last seen in %s, 0.29.0 to 0.33.0): in the "
+            "Messages API a call whose json block is no JSON object costs the reply; KIMI_XTML_ARGUMENTS=object prevents it",
+            _MESSAGES_API,
+        )
+        return
+    if getattr(convert, "kimi_xtml", False):
+        return
+
+    @functools.wraps(getattr(convert, "__func__", convert))
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        request = convert(*args, **kwargs)
+        object.__setattr__(request, "__class__", _marked(type(request)))
+        return request
+
+    marked.kimi_xtml = True  # type: ignore[attr-defined]
+    setattr(serving, "to_chat_completion_request", staticmethod(marked))  # noqa: B010
+
+
+@functools.cache
+def _marked(kind: type) -> type:
+    return type(kind.__name__, (kind,), {"__annotations__": {"kimi_xtml_messages": ClassVar[bool]}, "kimi_xtml_messages": True})
 
 
 def _composed(tool: Any, reasoning: Any, strict_level: Any) -> type[KimiXtmlParser]:
@@ -516,6 +565,7 @@ def _unify(manager: Any) -> None:
 
     @functools.wraps(original)
     def compose(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        _mark_messages()
         composed = original(cls, *args, **kwargs)
         tool, reasoning = (getattr(composed, half, None) for half in ("tool_parser_cls", "reasoning_parser_cls"))
         ours = {KimiXtmlToolParser, KimiXtmlReasoningParser}
@@ -534,3 +584,4 @@ def register() -> None:
     _vllm["ReasoningParserManager"].register_module(name=NAME, module=KimiXtmlReasoningParser)
     if _unified:
         _unify(_unified["ParserManager"])
+    started("vLLM", "vllm", TESTED)

@@ -1,5 +1,6 @@
 """The adapter against the vLLM that is installed here: streamed and not, for every recorded stream."""
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -162,6 +163,66 @@ def test_the_end_of_reasoning_by_ids() -> None:
     assert kimi_xtml.vllm.KimiXtmlReasoningParser(TOKENIZER, chat_template_kwargs={"thinking": False}).is_reasoning_end(
         [1]
     )
+
+
+def test_the_prompt_is_right_where_the_arguments_of_the_template_say_otherwise() -> None:
+    think, response = PROMPTS["think"], PROMPTS["response"]
+    off = kimi_xtml.vllm.KimiXtmlReasoningParser(TOKENIZER, chat_template_kwargs={"thinking": False})
+    assert not off.is_reasoning_end([1, *think])
+    assert not off.is_reasoning_end_streaming([1, *think, 5], [5])
+    assert off.is_reasoning_end_streaming([1, *think, 5, 163588, 39964, 163589], [163589])
+    off.set_prompt_token_ids([1, *think])
+    assert off.count_reasoning_tokens([5, 6, 163588, 39964, 163589, 9]) == 2
+    on = kimi_xtml.vllm.KimiXtmlReasoningParser(TOKENIZER)
+    assert on.is_reasoning_end([1, *response])
+    on.set_prompt_token_ids([1, *response])
+    assert on.count_reasoning_tokens([5, 6]) == 0
+
+
+BLOCK = '<|open|>call tool="run" index="1"<|sep|><|open|>json type="object"<|sep|>{}<|close|>json<|sep|><|close|>call<|sep|>'
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ('{"a": 1e2}', {"a": 1e2}),
+        ("[1, 2]", {"INVALID_JSON": "[1, 2]"}),
+        ('"text"', {"INVALID_JSON": '"text"'}),
+        ("", {}),
+        ("no JSON", {"INVALID_JSON": "no JSON"}),
+        ("NaN", {"INVALID_JSON": "NaN"}),
+        ('{"a": "\\ud800"}', {"a": "\ufffd"}),
+    ],
+)
+def test_no_json_block_costs_a_reply_of_the_messages_api(
+    server: Server, monkeypatch: pytest.MonkeyPatch, written: str, read: object
+) -> None:
+    from vllm.entrypoints.anthropic import serving
+    from vllm.entrypoints.anthropic.protocol import AnthropicMessagesRequest
+
+    kimi_xtml.vllm._mark_messages()
+    kimi_xtml.vllm._mark_messages()
+    asked = AnthropicMessagesRequest(
+        model="k3", max_tokens=9, messages=[{"role": "user", "content": "?"}], tools=[{"name": "run", "input_schema": {}}]
+    )
+    request = serving.AnthropicServingMessages.to_chat_completion_request(asked)
+    assert request.model_dump(exclude_unset=True)
+    text = "<|open|>tools<|sep|>" + BLOCK.replace("{}", written, 1) + "<|close|>tools<|sep|>"
+    parser = server.parser(request)
+    parser.set_prompt_token_ids(PROMPTS["response"])
+    *_, calls = parser.parse(text, request, enable_auto_tools=True)
+    assert [json.loads(call.arguments) for call in calls] == [read]
+    parser, arguments = server.parser(request), ""
+    for at, letter in enumerate(text):
+        last = at == len(text) - 1
+        message = parser.parse_delta(letter, [], request, prompt_token_ids=PROMPTS["response"], finished=last)
+        arguments += "".join(call.function.arguments or "" for call in (message and message.tool_calls) or ())
+    assert json.loads(arguments) == read
+    monkeypatch.setenv("KIMI_XTML_ARGUMENTS", "verbatim")
+    parser = server.parser(request)
+    parser.set_prompt_token_ids(PROMPTS["response"])
+    *_, calls = parser.parse(text, request, enable_auto_tools=True)
+    assert [call.arguments for call in calls] == [written]
 
 
 def test_requests_are_adjusted(server: Server) -> None:
