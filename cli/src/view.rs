@@ -4,6 +4,7 @@
 //! [`JS`] and [`CSS`]. Held: the parser, the input that is undecided, the message.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::iter;
 
 use bytes::BytesMut;
@@ -240,6 +241,40 @@ pub fn play<E>(case: &Case, chunking: Chunking, mut each: impl FnMut(Step) -> Re
     each(viewer.finish(&case.context.engine_finish_reason))
 }
 
+/// Writes the view of a case as it was recorded: one file of HTML that needs nothing else.
+///
+/// # Errors
+/// What the writer says.
+pub fn html(case: &Case, mut out: impl Write) -> io::Result<()> {
+    let mut rest = include_str!("view/standalone.html");
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").unwrap_or((after, ""));
+        out.write_all(before.as_bytes())?;
+        match name {
+            "title" => out.write_all(escaped(&case.id).as_bytes())?,
+            "css" => out.write_all(CSS.as_bytes())?,
+            "js" => out.write_all(JS.as_bytes())?,
+            _ => {
+                let mut comma = "";
+                play(case, Chunking::AsGiven, |step| {
+                    // In a script no text may end it or begin a comment.
+                    let json = serde_json::to_string(&step).map_err(io::Error::from)?.replace('<', "\\u003c");
+                    write!(out, "{comma}{json}")?;
+                    comma = ",\n";
+                    Ok::<_, io::Error>(())
+                })?;
+            }
+        }
+        rest = after;
+    }
+    out.write_all(rest.as_bytes())
+}
+
+/// Text for HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 /// The case cut otherwise. Where ids are known, deltas are joined and not cut, since which text is whose is not known.
 fn cut(case: &Case, chunking: Chunking) -> Case {
     let mut case = Case { scale: None, ..case.clone() };
@@ -322,6 +357,22 @@ mod tests {
             let result = |steps: &[Step]| serde_json::to_string(&steps.last().unwrap().end.as_ref().unwrap().result).unwrap();
             assert_eq!(result(&steps), result(&whole), "{chunking}");
         }
+    }
+
+    #[test]
+    fn a_file_of_html_needs_nothing_else_and_runs_nothing_of_the_stream() {
+        let mut case = case();
+        case.id = "<b>".into();
+        case.chunks = Some(vec!["</script><script>alert(1)</script><!--".into()]);
+        let mut page = Vec::new();
+        html(&case, &mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("<title>&lt;b&gt;</title>") && !page.contains("{{"));
+        assert!(!page.contains("</script><script>") && !page.contains("<!--"));
+        let json = page.split_once("id=\"steps\">").unwrap().1.split_once("</script>").unwrap().0;
+        let steps: Vec<serde_json::Value> = serde_json::from_str(json).unwrap();
+        assert_eq!(steps[0]["text"], "</script><script>alert(1)</script><!--");
+        assert!(steps.last().unwrap()["result"].is_object());
     }
 
     #[test]
