@@ -20,9 +20,21 @@ macro_rules! codes {
 
         impl Code {
             /// Every code.
+            ///
+            /// ```
+            /// use kimi_xtml::Code;
+            ///
+            /// assert!(Code::ALL.contains(&Code::CutTag));
+            /// ```
             pub const ALL: &'static [Code] = &[$(Code::$name,)+];
 
             /// The code as it is written: kebab-case.
+            ///
+            /// ```
+            /// use kimi_xtml::Code;
+            ///
+            /// assert_eq!(Code::CutTag.as_str(), "cut-tag");
+            /// ```
             pub const fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $code,)+ }
             }

@@ -30,6 +30,12 @@ pub enum Channel {
 
 impl Channel {
     /// The channel's name on the wire: `think`, `response` or `tools`.
+    ///
+    /// ```
+    /// use kimi_xtml::Channel;
+    ///
+    /// assert_eq!(Channel::Think.name(), "think");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Channel::Think => "think",
@@ -71,6 +77,12 @@ pub enum ValueKind {
 
 impl ValueKind {
     /// The kind that a `type` attribute names.
+    ///
+    /// ```
+    /// use kimi_xtml::ValueKind;
+    ///
+    /// assert_eq!(ValueKind::from_type(Some("number")), ValueKind::Number);
+    /// ```
     pub fn from_type(name: Option<&str>) -> ValueKind {
         match name {
             None | Some("string") => ValueKind::String,
@@ -84,6 +96,12 @@ impl ValueKind {
     }
 
     /// The kind's name: a `type` of the wire, `unknown`, or `block`.
+    ///
+    /// ```
+    /// use kimi_xtml::ValueKind;
+    ///
+    /// assert_eq!(ValueKind::Block.name(), "block");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             ValueKind::String => "string",
@@ -259,6 +277,12 @@ pub enum Kind {
 
 impl<'a> Event<'a> {
     /// What the bytes of the event's span count as.
+    ///
+    /// ```
+    /// use kimi_xtml::{Event, Kind};
+    ///
+    /// assert_eq!(Event::Dropped("x").kind(), Kind::Dropped);
+    /// ```
     pub const fn kind(&self) -> Kind {
         match self {
             Event::Reasoning(_) => Kind::Reasoning,
@@ -278,6 +302,13 @@ impl<'a> Event<'a> {
     }
 
     /// The event's fragment of a call's arguments, with the call's ordinal. It may be empty.
+    ///
+    /// ```
+    /// use kimi_xtml::Event;
+    ///
+    /// assert_eq!(Event::Arguments { call: 1, json: "{}" }.json(), Some((1, "{}")));
+    /// assert_eq!(Event::Content("{}").json(), None);
+    /// ```
     pub const fn json(&self) -> Option<(usize, &'a str)> {
         match *self {
             Event::ArgumentStart { call, json, .. }
@@ -289,6 +320,12 @@ impl<'a> Event<'a> {
     }
 
     /// The same event with its own text.
+    ///
+    /// ```
+    /// use kimi_xtml::{Event, OwnedEvent};
+    ///
+    /// assert_eq!(Event::Content("Hi").to_owned(), OwnedEvent::Content("Hi".into()));
+    /// ```
     pub fn to_owned(&self) -> OwnedEvent {
         match *self {
             Event::Start(channel) => OwnedEvent::Start(channel),
@@ -340,6 +377,12 @@ pub enum OwnedEvent {
 
 impl OwnedEvent {
     /// The event, borrowed.
+    ///
+    /// ```
+    /// use kimi_xtml::{Event, OwnedEvent};
+    ///
+    /// assert_eq!(OwnedEvent::Content("Hi".into()).as_event(), Event::Content("Hi"));
+    /// ```
     pub fn as_event(&self) -> Event<'_> {
         match self {
             OwnedEvent::Start(channel) => Event::Start(*channel),

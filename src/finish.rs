@@ -3,6 +3,14 @@
 //! In: the word of an engine. Out: what it means, if clients have a word for that. Nothing is held.
 
 /// Why a generation ended, where it came to an end that a client has a word for.
+///
+/// ```
+/// use kimi_xtml::{FinishReason, Parser, Request};
+///
+/// let mut parser = Parser::new(Request::new());
+/// let reason = parser.finish("max_tokens", &mut ());
+/// assert_eq!(FinishReason::from_engine(reason), Some(FinishReason::Length));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FinishReason {
@@ -61,6 +69,12 @@ impl FinishReason {
     }
 
     /// The reason as Chat Completions writes it: `stop`, `tool_calls`, `length` or `content_filter`.
+    ///
+    /// ```
+    /// use kimi_xtml::FinishReason;
+    ///
+    /// assert_eq!(FinishReason::ToolCalls.as_str(), "tool_calls");
+    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             FinishReason::Stop => "stop",

@@ -46,6 +46,12 @@ pub enum Label {
 
 impl Label {
     /// All labels, each at the place of its byte.
+    ///
+    /// ```
+    /// use kimi_xtml::Label;
+    ///
+    /// assert_eq!(Label::ALL[3], Label::Content);
+    /// ```
     pub const ALL: [Label; 8] = [
         Label::Prompt,
         Label::Markup,
@@ -58,6 +64,12 @@ impl Label {
     ];
 
     /// The label's name, such as `call-name`.
+    ///
+    /// ```
+    /// use kimi_xtml::Label;
+    ///
+    /// assert_eq!(Label::Argument.name(), "argument");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Label::Prompt => "prompt",
@@ -110,11 +122,25 @@ pub struct Labels {
 
 impl Labels {
     /// The labels of the tokens that are decided.
+    ///
+    /// ```
+    /// use kimi_xtml::{Label, Labels, Parser, Request};
+    ///
+    /// let (mut parser, mut labels) = (Parser::new(Request::new()), Labels::default());
+    /// parser.push_token("Hi", 19_180, &mut labels);
+    /// assert_eq!(labels.decided(), [Label::Content]);
+    /// ```
     pub fn decided(&self) -> &[Label] {
         &self.labels
     }
 
     /// The labels of a stream that is finished and had so many tokens. Those that never had a text are markup.
+    ///
+    /// ```
+    /// use kimi_xtml::{Label, Labels};
+    ///
+    /// assert_eq!(Labels::default().finish(1), [Label::Markup]); // its text never came
+    /// ```
     pub fn finish(mut self, tokens: usize) -> Vec<Label> {
         self.labels.resize(tokens, Label::Markup);
         self.labels

@@ -8,7 +8,10 @@
 //! | a stream | [`Parser`], one for each choice; [`parse`] for a text that is whole |
 //! | what the parser found, and where | [`Event`] with a [`Span`]; [`OwnedEvent`] to keep |
 //! | something that takes events | [`Sink`]: your own, a closure in [`sink_fn`], a `Vec`, a pair of sinks, or one of the next three |
+//! | one choice of a Chat Completions request, from its body to the last byte for the client | `ChatStream`, which does all of the following |
 //! | deltas, and the message at the end | `Chat`, which gives `Delta`s and a `Message` |
+//! | an answer that a stop string ends | `Stop`, a sink before another |
+//! | ids or log-probabilities of a delta's tokens | `Tokens`, by the delta's span |
 //! | what each token is for, such as for a loss mask | [`Labels`], [`labels`] |
 //! | bytes for a client | `Frames` (Chat Completions), `AnthropicMessages`, `Responses` |
 //! | what deviated, and how many bytes and tokens went where | [`Report`], by [`Code`] and [`Counts`] |
@@ -127,3 +130,8 @@ pub use sink::{Sink, SinkFn, sink_fn};
 #[cfg(all(doctest, feature = "chat"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// So do those of docs/embedding.md.
+#[cfg(all(doctest, feature = "chat"))]
+#[doc = include_str!("../docs/embedding.md")]
+struct Embedding;

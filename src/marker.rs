@@ -31,6 +31,12 @@ impl Marker {
     pub(crate) const FIRST_ID: u32 = Marker::Eos.id();
 
     /// The token's spelling in generated text.
+    ///
+    /// ```
+    /// use kimi_xtml::Marker;
+    ///
+    /// assert_eq!(Marker::Sep.spelling(), "<|sep|>");
+    /// ```
     pub const fn spelling(self) -> &'static str {
         match self {
             Marker::Open => "<|open|>",
@@ -42,6 +48,12 @@ impl Marker {
     }
 
     /// The token's id in Kimi's tokenizer.
+    ///
+    /// ```
+    /// use kimi_xtml::Marker;
+    ///
+    /// assert_eq!(Marker::Close.id(), 163_588);
+    /// ```
     pub const fn id(self) -> u32 {
         match self {
             Marker::Eos => 163_585,
@@ -53,6 +65,13 @@ impl Marker {
     }
 
     /// The control token with this id, if it is one.
+    ///
+    /// ```
+    /// use kimi_xtml::Marker;
+    ///
+    /// assert_eq!(Marker::from_id(163_589), Some(Marker::Sep));
+    /// assert_eq!(Marker::from_id(7), None);
+    /// ```
     pub const fn from_id(id: u32) -> Option<Marker> {
         match id {
             163_585 => Some(Marker::Eos),

@@ -47,6 +47,14 @@ enum Run {
 }
 
 /// A part of a message.
+///
+/// ```
+/// use kimi_xtml::{Message, MessagePart};
+///
+/// let message = Message::new().with_content("a").with_reasoning("b").with_content("c");
+/// let parts: Vec<_> = message.parts().collect();
+/// assert_eq!(parts, [MessagePart::Content("a"), MessagePart::Reasoning("b"), MessagePart::Content("c")]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessagePart<'a> {
@@ -60,16 +68,35 @@ pub enum MessagePart<'a> {
 
 impl Message {
     /// A message that says nothing.
+    ///
+    /// ```
+    /// use kimi_xtml::Message;
+    ///
+    /// assert_eq!(Message::new().parts().count(), 0);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A message in the order of its fields; what is empty is not there.
+    ///
+    /// ```
+    /// use kimi_xtml::Message;
+    ///
+    /// let message = Message::of("Hm.", "Hi", Vec::new());
+    /// assert_eq!((&*message.reasoning, &*message.content), ("Hm.", "Hi"));
+    /// ```
     pub fn of(reasoning: impl Into<String>, content: impl Into<String>, tool_calls: Vec<ToolCall>) -> Self {
         Message { reasoning: reasoning.into(), content: content.into(), tool_calls, runs: Vec::new() }
     }
 
     /// Appends reasoning. Empty reasoning is that of a think channel that says nothing.
+    ///
+    /// ```
+    /// use kimi_xtml::Message;
+    ///
+    /// assert!(Message::new().with_reasoning("").thinks());
+    /// ```
     #[must_use]
     pub fn with_reasoning(mut self, text: &str) -> Self {
         self.push_reasoning(text);
@@ -77,6 +104,12 @@ impl Message {
     }
 
     /// Appends to the answer.
+    ///
+    /// ```
+    /// use kimi_xtml::Message;
+    ///
+    /// assert_eq!(Message::new().with_content("a").with_content("b").content, "ab");
+    /// ```
     #[must_use]
     pub fn with_content(mut self, text: &str) -> Self {
         self.push_content(text);
@@ -84,6 +117,13 @@ impl Message {
     }
 
     /// Appends a call.
+    ///
+    /// ```
+    /// use kimi_xtml::{Message, ToolCall};
+    ///
+    /// let message = Message::new().with_tool_call(ToolCall::new("ls", "{}"));
+    /// assert_eq!(message.tool_calls[0].name, "ls");
+    /// ```
     #[must_use]
     pub fn with_tool_call(mut self, call: ToolCall) -> Self {
         self.push_tool_call(call);
@@ -112,12 +152,25 @@ impl Message {
     }
 
     /// Whether there was a think channel, even if it said nothing.
+    ///
+    /// ```
+    /// use kimi_xtml::Message;
+    ///
+    /// assert!(!Message::new().with_content("Hi").thinks());
+    /// ```
     pub fn thinks(&self) -> bool {
         !self.reasoning.is_empty() || self.runs.iter().any(|run| matches!(run, Run::Reasoning(_)))
     }
 
     /// The parts in the order in which they were said; parts of one kind that follow each other are one. Fields that were
     /// set by themselves follow in their order.
+    ///
+    /// ```
+    /// use kimi_xtml::{Message, MessagePart};
+    ///
+    /// let message = Message::of("", "Hi", Vec::new());
+    /// assert!(message.parts().eq([MessagePart::Content("Hi")]));
+    /// ```
     pub fn parts(&self) -> impl Iterator<Item = MessagePart<'_>> {
         let (mut reasoning, mut content) = (&*self.reasoning, &*self.content);
         let mut calls = self.tool_calls.iter();
@@ -207,11 +260,23 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// A whole call without an id.
+    ///
+    /// ```
+    /// use kimi_xtml::ToolCall;
+    ///
+    /// assert!(ToolCall::new("ls", "{}").complete);
+    /// ```
     pub fn new(name: impl Into<String>, arguments: impl Into<String>) -> Self {
         ToolCall { id: String::new(), name: name.into(), arguments: arguments.into(), complete: true }
     }
 
     /// With this id.
+    ///
+    /// ```
+    /// use kimi_xtml::ToolCall;
+    ///
+    /// assert_eq!(ToolCall::new("ls", "{}").with_id("ls_0").id, "ls_0");
+    /// ```
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
@@ -219,6 +284,12 @@ impl ToolCall {
     }
 
     /// As a call that was cut.
+    ///
+    /// ```
+    /// use kimi_xtml::ToolCall;
+    ///
+    /// assert!(!ToolCall::new("ls", "{").incomplete().complete);
+    /// ```
     #[must_use]
     pub fn incomplete(mut self) -> Self {
         self.complete = false;

@@ -104,7 +104,8 @@ pub struct Report {
     /// Tokens whose fate is decided, where ids were given. A token counts as what its first byte is; one that
     /// never had a text, as markup.
     pub tokens: Option<Counts>,
-    /// Bytes that lexing looked at: at most twice the input.
+    /// Bytes that lexing looked at, some of them twice: at most twice the input. They are counted as decoded, where each U+FFFD
+    /// that stands for invalid bytes has three; all other counts are of the input's own bytes.
     pub examined: u64,
     /// Each deviation that was met, in the order of [`Code::ALL`].
     pub diagnostics: Vec<Noted>,
@@ -122,10 +123,10 @@ pub(crate) struct Ledger {
     /// Text received and text decided so far, in bytes as decoded.
     received: u64,
     decided: u64,
-    /// U+FFFD takes three bytes and may stand for fewer of the input. For each that is undecided: where it ends, and how many
-    /// bytes the text so far has too many.
+    /// U+FFFD has three bytes and may stand for fewer in the input. For each one that is undecided: where it ends in the text,
+    /// and by how many bytes the text up to there is longer than the input.
     excess: Steps,
-    /// Runs of tokens whose text is undecided: where the text of each ends, and how many tokens came until there.
+    /// Runs of tokens whose text is undecided: where the text of each run ends, and how many tokens came up to there.
     runs: Steps,
     /// Whether there are ids.
     has_ids: bool,
@@ -181,7 +182,8 @@ impl Ledger {
         first
     }
 
-    /// The text before `text` is that of the tokens before `token`: what of it no earlier run covers makes a run.
+    /// Says that the text before byte `text` came from the tokens before number `token`. The part of it that is in no run yet
+    /// becomes one.
     #[inline]
     pub(crate) fn cover(&mut self, text: u64, token: u64) {
         let runs = &mut self.runs;
@@ -205,7 +207,7 @@ impl Ledger {
         Span { bytes: start..end, tokens: if self.has_ids { Some(self.take_tokens(before, kind)) } else { None } }
     }
 
-    /// Takes the U+FFFD that are decided now.
+    /// Forgets each U+FFFD that is decided now.
     #[cold]
     fn pass_excess(&mut self) {
         while self.excess.first().is_some_and(|end| end.text <= self.decided) {
@@ -270,12 +272,12 @@ impl Ledger {
         *count += 1;
     }
 
-    /// Nothing more comes: tokens that never had a text are markup.
+    /// The stream has ended: tokens that never had a text count as markup.
     pub(crate) fn finish(&mut self) {
         self.tokens[Kind::Markup as usize] += self.tokens_received - self.tokens.iter().sum::<u64>();
     }
 
-    /// Forgets everything but the allocations.
+    /// Forgets everything, and keeps the memory for the next stream.
     pub(crate) fn reset(&mut self) {
         let (mut excess, mut runs) = (std::mem::take(&mut self.excess), std::mem::take(&mut self.runs));
         excess.restart(Point::default());
@@ -312,7 +314,7 @@ impl<S: Sink + ?Sized> Out<'_, S> {
         self.sink.event(event, span);
     }
 
-    /// Gives the event of a call's header, of `len` bytes, and before it where the tool's name stands in them.
+    /// Gives the event of a call's header of `len` bytes. Before it, says where in the header the tool's name is.
     pub(crate) fn header(&mut self, event: Event<'_>, len: usize, name: Range<usize>) {
         let mut span = self.ledger.take(name.start, event.kind());
         let mut of_name = self.ledger.take(name.len(), event.kind());
@@ -338,7 +340,7 @@ impl<S: Sink + ?Sized> Out<'_, S> {
         self.ledger.note(code, self.ledger.at());
         self.event(Event::Diagnostic(code), 0);
     }
-    /// Tells of a deviation where text begins whose span was taken.
+    /// Tells of a deviation at the beginning of text that was already given a span.
     pub(crate) fn diagnose_at(&mut self, code: Code, span: &Span) {
         self.ledger.note(code, span.bytes.start);
         self.sink.event(Event::Diagnostic(code), span.start());

@@ -90,11 +90,23 @@ impl Default for Request {
 
 impl Request {
     /// A request without tools, nothing opened by the prompt.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request};
+    ///
+    /// assert_eq!(Request::new(), Request::default());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the channel that the prompt left open.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Request};
+    ///
+    /// assert_eq!(Request::new().opened(Channel::Think).opened, Some(Channel::Think));
+    /// ```
     #[must_use]
     pub fn opened(mut self, channel: impl Into<Option<Channel>>) -> Self {
         self.opened = channel.into();
@@ -102,6 +114,12 @@ impl Request {
     }
 
     /// Sets the declared tools.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request};
+    ///
+    /// assert_eq!(Request::new().tools(["ls"]).tools, ["ls"]);
+    /// ```
     #[must_use]
     pub fn tools<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.tools = names.into_iter().map(Into::into).collect();
@@ -109,6 +127,13 @@ impl Request {
     }
 
     /// Sets the tool choice.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request, ToolChoice};
+    ///
+    /// let request = Request::new().tools(["ls"]).tool_choice(ToolChoice::Required);
+    /// assert!(request.engages_tools());
+    /// ```
     #[must_use]
     pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
         self.tool_choice = choice;
@@ -116,6 +141,13 @@ impl Request {
     }
 
     /// Sets whether reasoning is told from content.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Request, parse};
+    ///
+    /// let events = parse("<|open|>think<|sep|>Hm.", Request::new().separate_reasoning(false));
+    /// assert!(events.iter().any(|(event, _)| *event == OwnedEvent::Content("Hm.".into())));
+    /// ```
     #[must_use]
     pub fn separate_reasoning(mut self, on: bool) -> Self {
         self.separate_reasoning = on;
@@ -123,6 +155,13 @@ impl Request {
     }
 
     /// Sets what becomes of a tools section that was not asked for.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request, Undeclared};
+    ///
+    /// let request = Request::new().undeclared(Undeclared::Content);
+    /// assert_eq!(request.undeclared, Undeclared::Content);
+    /// ```
     #[must_use]
     pub fn undeclared(mut self, policy: Undeclared) -> Self {
         self.undeclared = policy;
@@ -130,6 +169,12 @@ impl Request {
     }
 
     /// Sets whether objects and arrays go out as they arrive.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request};
+    ///
+    /// assert!(Request::new().stream_json(true).stream_json);
+    /// ```
     #[must_use]
     pub fn stream_json(mut self, on: bool) -> Self {
         self.stream_json = on;
@@ -137,6 +182,12 @@ impl Request {
     }
 
     /// Sets how many bytes of a value other than a string are held.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request};
+    ///
+    /// assert_eq!(Request::new().value_limit(1 << 10).value_limit, 1024);
+    /// ```
     #[must_use]
     pub fn value_limit(mut self, bytes: usize) -> Self {
         self.value_limit = bytes;
@@ -144,6 +195,13 @@ impl Request {
     }
 
     /// Whether calls are parsed: tools are declared, and the choice is not none.
+    ///
+    /// ```
+    /// use kimi_xtml::{Request};
+    ///
+    /// assert!(!Request::new().engages_tools());
+    /// assert!(Request::new().tools(["ls"]).engages_tools());
+    /// ```
     pub fn engages_tools(&self) -> bool {
         !self.tools.is_empty() && self.tool_choice != ToolChoice::None
     }

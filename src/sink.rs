@@ -108,6 +108,14 @@ pub fn sink_fn<F: FnMut(Event<'_>, Span)>(take: F) -> SinkFn<F> {
 }
 
 /// The sink of [`sink_fn`].
+///
+/// ```
+/// use kimi_xtml::{Parser, Request, sink_fn};
+///
+/// let mut count = 0;
+/// Parser::new(Request::new()).push("Hi", &mut sink_fn(|_, _| count += 1));
+/// assert_eq!(count, 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SinkFn<F>(F);
 

@@ -61,6 +61,14 @@ enum Block {
 
 impl AnthropicMessages {
     /// Events of the message `id`, by this model.
+    ///
+    /// ```
+    /// use kimi_xtml::{AnthropicMessages, Message, Usage};
+    ///
+    /// let events = AnthropicMessages::new("msg_1", "kimi-k3");
+    /// let body = events.message(&Message::default(), "stop", None, &Usage::default());
+    /// assert!(body.get().starts_with(r#"{"id":"msg_1","type":"message","role":"assistant","model":"kimi-k3","#));
+    /// ```
     pub fn new(id: &str, model: &str) -> Self {
         AnthropicMessages {
             id: id.into(),
@@ -74,6 +82,15 @@ impl AnthropicMessages {
     }
 
     /// The first event, with the usage of the prompt.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::{AnthropicMessages, Usage};
+    ///
+    /// let mut out = BytesMut::new();
+    /// AnthropicMessages::new("msg_1", "kimi-k3").start(&Usage::new(10, 0), &mut out);
+    /// assert!(out.starts_with(b"event: message_start\ndata: {"));
+    /// ```
     pub fn start(&self, usage: &Usage, out: &mut BytesMut) {
         let nothing: [(); 0] = [];
         let message = self.message_object(nothing, None, None, usage);
@@ -81,6 +98,17 @@ impl AnthropicMessages {
     }
 
     /// The events of one delta.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::{AnthropicMessages, Delta};
+    ///
+    /// let (mut events, mut out) = (AnthropicMessages::new("msg_1", "kimi-k3"), BytesMut::new());
+    /// events.delta(Delta::CallStart { index: 0, id: "toolu_1", name: "ls" }, &mut out);
+    /// events.delta(Delta::Arguments { index: 0, json: "{\"path\":" }, &mut out);
+    /// let text = String::from_utf8_lossy(&out);
+    /// assert!(text.contains(r#""delta":{"type":"input_json_delta","partial_json":"{\"path\":"}"#));
+    /// ```
     pub fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
         match delta {
             _ if self.ended => {}
@@ -116,6 +144,17 @@ impl AnthropicMessages {
 
     /// The last events: the finish reason in the API's words, and the usage. `stop_sequence` is the stop string that was
     /// met, if one was.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::{AnthropicMessages, Usage};
+    ///
+    /// let mut out = BytesMut::new();
+    /// AnthropicMessages::new("msg_1", "kimi-k3").end("stop", Some("END"), &Usage::new(10, 2), &mut out);
+    /// let text = String::from_utf8_lossy(&out);
+    /// assert!(text.contains(r#""delta":{"stop_reason":"stop_sequence","stop_sequence":"END"}"#));
+    /// assert!(text.ends_with("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"));
+    /// ```
     pub fn end(&mut self, reason: &str, stop_sequence: Option<&str>, usage: &Usage, out: &mut BytesMut) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -146,6 +185,14 @@ impl AnthropicMessages {
 
     /// The whole message, as a request without a stream gets it: the blocks that the stream has, in the same order. The input
     /// of a call that was cut has the members that are whole.
+    ///
+    /// ```
+    /// use kimi_xtml::{AnthropicMessages, Message, ToolCall, Usage};
+    ///
+    /// let cut = Message::new().with_tool_call(ToolCall::new("ls", r#"{"all":true,"path":"/t"#).incomplete());
+    /// let body = AnthropicMessages::new("msg_1", "kimi-k3").message(&cut, "length", None, &Usage::default());
+    /// assert!(body.get().contains(r#""name":"ls","input":{"all":true}}"#));
+    /// ```
     pub fn message(
         &self,
         message: &Message,

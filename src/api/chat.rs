@@ -86,6 +86,14 @@ impl Default for Chat {
 
 impl Chat {
     /// Nothing taken yet; the message is assembled.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, IdPolicy, Sink, Span};
+    ///
+    /// let mut chat = Chat::new(IdPolicy::numbered(2));
+    /// chat.call_start(0, "ls", Span::default());
+    /// assert_eq!(chat.message().unwrap().tool_calls[0].id, "ls_2");
+    /// ```
     pub fn new(ids: IdPolicy) -> Self {
         Chat {
             ids,
@@ -98,6 +106,12 @@ impl Chat {
     }
 
     /// Without the message: memory then does not grow with the stream.
+    ///
+    /// ```
+    /// use kimi_xtml::Chat;
+    ///
+    /// assert_eq!(Chat::default().without_message().message(), None);
+    /// ```
     #[must_use]
     pub fn without_message(mut self) -> Self {
         self.message = None;
@@ -105,11 +119,28 @@ impl Chat {
     }
 
     /// The deltas since the last [`clear`](Chat::clear).
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Delta, Parser, Request};
+    ///
+    /// let (mut parser, mut chat) = (Parser::new(Request::new()), Chat::default());
+    /// parser.push("Hi", &mut chat);
+    /// assert_eq!(chat.deltas().collect::<Vec<_>>(), [Delta::Content("Hi")]);
+    /// ```
     pub fn deltas(&self) -> impl Iterator<Item = Delta<'_>> {
         self.deltas_with_spans().map(|(delta, _)| delta)
     }
 
     /// The deltas, each with the span of the input that it came from; that of arguments has the tags between them too.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request};
+    ///
+    /// let (mut parser, mut chat) = (Parser::new(Request::new()), Chat::default());
+    /// parser.push_token("Hi", 19_180, &mut chat);
+    /// let (_, span) = chat.deltas_with_spans().next().unwrap();
+    /// assert_eq!((span.bytes.clone(), span.tokens.clone()), (0..2, Some(0..1)));
+    /// ```
     pub fn deltas_with_spans(&self) -> impl Iterator<Item = (Delta<'_>, &Span)> {
         let mut start = 0;
         self.parts.iter().map(move |part| {
@@ -127,17 +158,40 @@ impl Chat {
     }
 
     /// Forgets the deltas; keeps the message and the allocations.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request};
+    ///
+    /// let (mut parser, mut chat) = (Parser::new(Request::new()), Chat::default());
+    /// parser.push("Hi", &mut chat);
+    /// chat.clear();
+    /// assert_eq!((chat.deltas().count(), &*chat.message().unwrap().content), (0, "Hi"));
+    /// ```
     pub fn clear(&mut self) {
         self.text.clear();
         self.parts.clear();
     }
 
     /// The message so far, if it is assembled. It is final after the parser's finish.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request};
+    ///
+    /// let (mut parser, mut chat) = (Parser::new(Request::new()), Chat::default());
+    /// parser.push("Hi", &mut chat);
+    /// assert_eq!(chat.message().unwrap().content, "Hi");
+    /// ```
     pub fn message(&self) -> Option<&Message> {
         self.message.as_ref()
     }
 
     /// The message, if it was assembled.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Message};
+    ///
+    /// assert_eq!(Chat::default().into_message(), Some(Message::new()));
+    /// ```
     pub fn into_message(self) -> Option<Message> {
         self.message
     }

@@ -46,6 +46,16 @@ pub struct Frames {
 
 impl Frames {
     /// Frames of the completion `id`, created at this Unix time (seconds), by this model.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::{Frames, Usage};
+    ///
+    /// let mut out = BytesMut::new();
+    /// Frames::new("chatcmpl-1", 1_790_000_000, "kimi-k3").usage(&Usage::default(), &mut out);
+    /// let head = r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"kimi-k3","#;
+    /// assert!(out.starts_with(head.as_bytes()));
+    /// ```
     pub fn new(id: &str, created: u64, model: &str) -> Self {
         let mut head = BytesMut::new();
         head.put_slice(b"data: ");
@@ -57,18 +67,46 @@ impl Frames {
     }
 
     /// The frames of the choice with this index. Frames of several choices may interleave.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::Frames;
+    ///
+    /// let frames = Frames::new("chatcmpl-1", 1_790_000_000, "kimi-k3");
+    /// let mut out = BytesMut::new();
+    /// [0, 1].map(|index| frames.choice(index).start(&mut out));
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""choices":[{"index":1,"delta":{"role":"assistant","content":""}"#));
+    /// ```
     pub fn choice(&self, index: usize) -> Choice {
         let head = [&self.head[..], format!("{{\"index\":{index},\"delta\":").as_bytes()].concat().into();
         Choice { head, phase: Phase::New, usage: None }
     }
 
     /// The frame that `stream_options.include_usage` asks for, with the usage of the request and no choices.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::{Frames, Usage};
+    ///
+    /// let mut out = BytesMut::new();
+    /// Frames::new("chatcmpl-1", 1_790_000_000, "kimi-k3").usage(&Usage::new(10, 5), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"#));
+    /// ```
     pub fn usage(&self, usage: &Usage, out: &mut BytesMut) {
         out.put_slice(&self.head);
         Self::tail(Some(usage), out);
     }
 
     /// `[DONE]`, which ends a stream that met no error.
+    ///
+    /// ```
+    /// use bytes::BytesMut;
+    /// use kimi_xtml::Frames;
+    ///
+    /// let mut out = BytesMut::new();
+    /// Frames::new("chatcmpl-1", 1_790_000_000, "kimi-k3").done(&mut out);
+    /// assert_eq!(out, "data: [DONE]\n\n");
+    /// ```
     pub fn done(&self, out: &mut BytesMut) {
         out.put_slice(b"data: [DONE]\n\n");
     }
@@ -112,6 +150,19 @@ pub(crate) fn error(kind: &str, code: Option<&str>, message: &str) -> impl Seria
 /// The first frame carries the role, and goes out by itself before any other. Once reasoning has gone out, one frame
 /// with an empty `reasoning_content` stands before the next content, call or end. (Reasoning that comes after that,
 /// from a second think channel, goes out without another.)
+///
+/// ```
+/// use bytes::BytesMut;
+/// use kimi_xtml::{Delta, Extras, Frames};
+///
+/// let mut choice = Frames::new("chatcmpl-1", 1_790_000_000, "kimi-k3").choice(0);
+/// let mut out = BytesMut::new();
+/// choice.delta(Delta::Reasoning("Hm."), Extras::new(), &mut out);
+/// choice.delta(Delta::Content("Hi"), Extras::new(), &mut out);
+/// choice.end("stop", None, &mut out);
+/// // The role, the reasoning, its end, the answer, the end.
+/// assert_eq!(String::from_utf8_lossy(&out).matches("data: ").count(), 5);
+/// ```
 #[derive(Debug)]
 pub struct Choice {
     /// A frame up to its delta: the same bytes in every frame.
@@ -155,11 +206,26 @@ pub struct Extras<'a> {
 
 impl<'a> Extras<'a> {
     /// Nothing.
+    ///
+    /// ```
+    /// use kimi_xtml::Extras;
+    ///
+    /// assert_eq!(Extras::new().token_ids, None);
+    /// ```
     pub const fn new() -> Self {
         Extras { token_ids: None, logprobs: None }
     }
 
     /// With the tokens that made the delta.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Extras, Frames};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// choice.delta(Delta::Content("Hi"), Extras::new().with_token_ids(&[19_180]), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""internal_content":{"token_ids":[19180]}"#));
+    /// ```
     #[must_use]
     pub const fn with_token_ids(mut self, ids: &'a [u32]) -> Self {
         self.token_ids = Some(ids);
@@ -167,6 +233,16 @@ impl<'a> Extras<'a> {
     }
 
     /// With the log-probabilities of the tokens that made the delta.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Extras, Frames, Logprob};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// let logprobs = [Some(Logprob::new("Hi", -0.5))];
+    /// choice.delta(Delta::Content("Hi"), Extras::new().with_logprobs(&logprobs), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""logprobs":{"content":[{"token":"Hi","logprob":-0.5,"#));
+    /// ```
     #[must_use]
     pub const fn with_logprobs(mut self, logprobs: &'a [Option<Logprob>]) -> Self {
         self.logprobs = Some(logprobs);
@@ -182,11 +258,31 @@ impl<'a> Extras<'a> {
 
 impl Choice {
     /// From now on every frame carries this usage (`stream_options.continuous_usage_stats`).
+    ///
+    /// ```
+    /// use kimi_xtml::{Frames, Usage};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// choice.set_usage(Some(Usage::new(10, 0)));
+    /// choice.start(&mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#"}],"usage":{"prompt_tokens":10,"#));
+    /// ```
     pub fn set_usage(&mut self, usage: Option<Usage>) {
         self.usage = usage;
     }
 
     /// The first frame, unless it has gone out.
+    ///
+    /// ```
+    /// use kimi_xtml::Frames;
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// choice.start(&mut out);
+    /// choice.start(&mut out);
+    /// assert_eq!(String::from_utf8_lossy(&out).matches(r#""role":"assistant""#).count(), 1);
+    /// ```
     pub fn start(&mut self, out: &mut BytesMut) {
         if self.phase == Phase::New {
             self.phase = Phase::Started;
@@ -196,6 +292,18 @@ impl Choice {
     }
 
     /// A frame for each delta that `chat` has; clears `chat`.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Frames, Parser, Request};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// let (mut parser, mut chat) = (Parser::new(Request::new()), Chat::default());
+    /// parser.push("Hi", &mut chat);
+    /// choice.write(&mut chat, &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""delta":{"content":"Hi"}"#));
+    /// assert_eq!(chat.deltas().count(), 0);
+    /// ```
     pub fn write(&mut self, chat: &mut Chat, out: &mut BytesMut) {
         for delta in chat.deltas() {
             self.delta(delta, Extras::default(), out);
@@ -204,6 +312,19 @@ impl Choice {
     }
 
     /// The frame of one delta. The end of a call makes none, and nothing does after the end.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Extras, Frames};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// choice.start(&mut out);
+    /// out.clear();
+    /// choice.delta(Delta::CallEnd { index: 0, complete: true }, Extras::new(), &mut out);
+    /// assert!(out.is_empty());
+    /// choice.delta(Delta::Content("Hi"), Extras::new(), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""delta":{"content":"Hi"}"#));
+    /// ```
     pub fn delta(&mut self, delta: Delta<'_>, extras: Extras<'_>, out: &mut BytesMut) {
         self.start(out);
         match (delta, self.phase) {
@@ -219,6 +340,15 @@ impl Choice {
     }
 
     /// The end frame: the finish reason, and the usage inside the choice. Nothing follows it, not even a second one.
+    ///
+    /// ```
+    /// use kimi_xtml::{Frames, Usage};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut choice = Frames::new("chatcmpl-1", 0, "kimi-k3").choice(0);
+    /// choice.end("stop", Some(&Usage::new(10, 5)), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""delta":{},"finish_reason":"stop","usage":{"prompt_tokens":10,"#));
+    /// ```
     pub fn end(&mut self, reason: &str, usage: Option<&Usage>, out: &mut BytesMut) {
         if self.phase == Phase::Ended {
             return;

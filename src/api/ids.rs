@@ -9,6 +9,15 @@ use std::{fmt, process};
 /// How a call gets its id. The wire carries none; an id is minted once, when the call opens.
 ///
 /// Ids that repeat in a conversation have frozen agents. The default, [`IdPolicy::random`], never repeats.
+///
+/// ```
+/// use kimi_xtml::{ChatStream, Channel, IdPolicy, Request};
+///
+/// let request = Request::new().opened(Channel::Tools).tools(["ls"]);
+/// let mut stream = ChatStream::new(request).with_call_ids(IdPolicy::with(|name, call| format!("{name}-{call}")));
+/// stream.push("<|open|>call tool=\"ls\" index=\"1\"<|sep|>");
+/// assert_eq!(stream.message().unwrap().tool_calls[0].id, "ls-0");
+/// ```
 #[derive(Default)]
 pub struct IdPolicy(Policy);
 
@@ -24,16 +33,41 @@ type Mint = dyn FnMut(&str, usize) -> String + Send + Sync;
 
 impl IdPolicy {
     /// `call_` and 24 random letters and digits.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, IdPolicy, Sink, Span};
+    ///
+    /// let mut chat = Chat::new(IdPolicy::random());
+    /// chat.call_start(0, "ls", Span::default());
+    /// let id = &chat.message().unwrap().tool_calls[0].id;
+    /// assert!(id.starts_with("call_") && id.len() == 29);
+    /// ```
     pub fn random() -> Self {
         Self::default()
     }
 
     /// `{name}_{index}`, the index counted over the conversation: `start` is the number of calls made in it so far.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, IdPolicy, Sink, Span};
+    ///
+    /// let mut chat = Chat::new(IdPolicy::numbered(7));
+    /// chat.call_start(0, "ls", Span::default());
+    /// assert_eq!(chat.message().unwrap().tool_calls[0].id, "ls_7");
+    /// ```
     pub fn numbered(start: usize) -> Self {
         IdPolicy(Policy::Numbered(start))
     }
 
     /// What `mint` gives for the tool's name and the call's ordinal in this message.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, IdPolicy, Sink, Span};
+    ///
+    /// let mut chat = Chat::new(IdPolicy::with(|name, call| format!("toolu_{name}{call}")));
+    /// chat.call_start(0, "ls", Span::default());
+    /// assert_eq!(chat.message().unwrap().tool_calls[0].id, "toolu_ls0");
+    /// ```
     pub fn with(mint: impl FnMut(&str, usize) -> String + Send + Sync + 'static) -> Self {
         IdPolicy(Policy::With(Box::new(mint)))
     }

@@ -33,11 +33,24 @@ pub struct Logprob {
 
 impl Logprob {
     /// The log-probability of the token of these bytes.
+    ///
+    /// ```
+    /// use kimi_xtml::Logprob;
+    ///
+    /// assert_eq!(Logprob::new("Hi", -0.5).bytes, b"Hi");
+    /// ```
     pub fn new(bytes: impl Into<Vec<u8>>, logprob: f64) -> Self {
         Logprob { bytes: bytes.into(), logprob, top: Vec::new() }
     }
 
     /// With other tokens, the likeliest first.
+    ///
+    /// ```
+    /// use kimi_xtml::Logprob;
+    ///
+    /// let logprob = Logprob::new("Hi", -0.5).with_top(vec![(b"Hello".to_vec(), -1.0)]);
+    /// assert_eq!(logprob.top[0].1, -1.0);
+    /// ```
     #[must_use]
     pub fn with_top(mut self, top: Vec<(Vec<u8>, f64)>) -> Self {
         self.top = top;

@@ -87,6 +87,13 @@ impl Responses {
     /// Events of the response `id`, created at this Unix time (seconds), by this model. `request` has the members of the
     /// request that a response repeats: `tools`, `tool_choice`, `parallel_tool_calls` and so on. Clients need these three:
     /// they are none, `auto` and true unless it says otherwise.
+    ///
+    /// ```
+    /// use kimi_xtml::Responses;
+    ///
+    /// let response = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default()).response();
+    /// assert_eq!((&response["id"], &response["tool_choice"]), (&"resp_1".into(), &"auto".into()));
+    /// ```
     pub fn new(id: &str, created: u64, model: &str, request: Map<String, Value>) -> Self {
         let mut head = request;
         for (key, value) in
@@ -108,6 +115,14 @@ impl Responses {
     }
 
     /// The first events.
+    ///
+    /// ```
+    /// use kimi_xtml::Responses;
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default()).start(&mut out);
+    /// assert_eq!(String::from_utf8_lossy(&out).matches("\"status\":\"in_progress\"").count(), 2);
+    /// ```
     pub fn start(&mut self, out: &mut BytesMut) {
         if self.sequence == 0 {
             self.response_event("response.created", out);
@@ -116,6 +131,15 @@ impl Responses {
     }
 
     /// The events of one delta.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Responses};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// events.delta(Delta::Content("Hi"), &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains("event: response.output_text.delta\n"));
+    /// ```
     pub fn delta(&mut self, delta: Delta<'_>, out: &mut BytesMut) {
         self.delta_with(delta, Extras::new(), out);
     }
@@ -151,6 +175,17 @@ impl Responses {
 
     /// The last events: the open item is finished, the response completed, or incomplete. So is text that was still being
     /// said when a limit or a filter ended it.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Responses, Usage};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// events.delta(Delta::Content("Hi"), &mut out);
+    /// events.end("length", &Usage::default(), &mut out);
+    /// assert_eq!(events.response()["status"], "incomplete");
+    /// assert_eq!(events.response()["output"][0]["status"], "incomplete");
+    /// ```
     pub fn end(&mut self, reason: &str, usage: &Usage, out: &mut BytesMut) {
         if self.has_ended() {
             return;
@@ -168,6 +203,15 @@ impl Responses {
 
     /// The last events of a response that the engine broke off: the open item is finished as incomplete, the response failed.
     /// `code` is one of the API's words, such as `server_error`.
+    ///
+    /// ```
+    /// use kimi_xtml::{Responses, Usage};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// events.failed("server_error", "the engine is gone", &Usage::default(), &mut out);
+    /// assert_eq!(events.response()["error"]["message"], "the engine is gone");
+    /// ```
     pub fn failed(&mut self, code: &str, message: &str, usage: &Usage, out: &mut BytesMut) {
         if self.has_ended() {
             return;
@@ -179,15 +223,38 @@ impl Responses {
     }
 
     /// The response as the last event that had it told it: after the end what a request without a stream gets.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Responses, Usage};
+    ///
+    /// let mut out = bytes::BytesMut::new();
+    /// let mut events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// events.delta(Delta::Content("Hi"), &mut out);
+    /// events.end("stop", &Usage::default(), &mut out);
+    /// assert_eq!(events.response()["output"][0]["content"][0]["text"], "Hi");
+    /// ```
     pub fn response(&self) -> Value {
-        let mut json = BytesMut::new();
-        self.write_response(&mut json);
-        serde_json::from_slice(&json).unwrap_or_default()
+        let mut said = BytesMut::new();
+        self.write_said(&mut said);
+        said[0] = b'{'; // in place of the comma after the head
+        let said: Map<String, Value> = serde_json::from_slice(&said).expect("what was written is JSON");
+        let mut response = self.head.clone();
+        response.extend(said);
+        Value::Object(response)
     }
 
     /// The whole response to a message, as a request without a stream gets it: the items that the stream has, in the same
     /// order. Where log-probabilities are asked for, give the deltas to [`delta_with`](Responses::delta_with) instead, and
     /// take the [`response`](Responses::response).
+    ///
+    /// ```
+    /// use kimi_xtml::{Message, Responses, Usage};
+    ///
+    /// let message = Message::new().with_reasoning("Hm.").with_content("Hi");
+    /// let events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// let response = events.whole(&message, "stop", &Usage::default());
+    /// assert_eq!(response["output"][1]["content"][0]["text"], "Hi");
+    /// ```
     pub fn whole(mut self, message: &Message, reason: &str, usage: &Usage) -> Value {
         let mut unsent = BytesMut::new();
         for part in message.parts() {
@@ -246,7 +313,7 @@ impl Responses {
 
     /// Opens an item of this kind; a call has an id and a name.
     fn add(&mut self, kind: Kind, call: Option<(&str, &str)>, out: &mut BytesMut) {
-        self.finish(true, out);
+        self.finish_last(true, out);
         let id = format!("{}_{}_{}", kind.prefix(), self.id, self.items);
         let mut head = BytesMut::new();
         json(&mut head, &Object((("type", kind.name()), ("id", &id))));
@@ -335,6 +402,11 @@ impl Responses {
     fn write_response(&self, out: &mut BytesMut) {
         json(out, &self.head);
         out.truncate(out.len() - 1);
+        self.write_said(out);
+    }
+
+    /// What comes after the head.
+    fn write_said(&self, out: &mut BytesMut) {
         let Status { word, error, details, usage } = &self.status;
         member("status", word, out);
         member("error", error, out);

@@ -59,6 +59,13 @@ struct Held {
 
 impl<S: Sink> Stop<S> {
     /// Looks for these strings; empty ones are passed over.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Stop};
+    ///
+    /// let sink = Stop::new(Chat::default(), ["END", ""]);
+    /// assert_eq!(sink.met(), None);
+    /// ```
     pub fn new<T: Into<String>>(sink: S, stops: impl IntoIterator<Item = T>) -> Self {
         let stops = stops.into_iter().map(Into::into).filter(|stop| !stop.is_empty());
         Stop {
@@ -73,21 +80,53 @@ impl<S: Sink> Stop<S> {
     }
 
     /// The sink that takes what is not cut off.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Stop};
+    ///
+    /// let sink = Stop::new(Chat::default(), ["END"]);
+    /// assert_eq!(sink.inner().deltas().count(), 0);
+    /// ```
     pub fn inner(&self) -> &S {
         &self.sink
     }
 
     /// The same, to take from it.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Stop};
+    ///
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// sink.inner_mut().clear();
+    /// ```
     pub fn inner_mut(&mut self) -> &mut S {
         &mut self.sink
     }
 
     /// The same, when nothing more comes.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Stop};
+    ///
+    /// let sink = Stop::new(Chat::default(), ["END"]);
+    /// assert_eq!(sink.into_inner().into_message().unwrap().content, "");
+    /// ```
     pub fn into_inner(self) -> S {
         self.sink
     }
 
     /// The stop string that was met.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request, Stop};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// parser.push("a E", &mut sink);
+    /// assert_eq!(sink.met(), None);
+    /// parser.push("ND", &mut sink);
+    /// assert_eq!(sink.met(), Some("END"));
+    /// ```
     pub fn met(&self) -> Option<&str> {
         self.met.as_ref().map(|(stop, _)| &*self.patterns[*stop].text)
     }
@@ -95,16 +134,46 @@ impl<S: Sink> Stop<S> {
     /// The empty span where the answer was cut: where the stop string that was met begins. The tokens before it are those that
     /// began before it. Where ids came several a delta, and the cut is inside of that, all of the delta's count;
     /// [`Tokens::begun_before`](crate::Tokens::begun_before) knows more.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request, Stop};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// parser.push("a E", &mut sink);
+    /// parser.push("ND", &mut sink);
+    /// assert_eq!(sink.cut().unwrap().bytes, 2..2);
+    /// ```
     pub fn cut(&self) -> Option<&Span> {
         self.met.as_ref().map(|(_, cut)| cut)
     }
 
     /// Where what is held begins: nothing from there on went out.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request, Stop};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// parser.push("a E", &mut sink);
+    /// assert_eq!(sink.held_from(), Some(2)); // the E
+    /// ```
     pub fn held_from(&self) -> Option<u64> {
         self.held.front().map(|held| held.span.bytes.start)
     }
 
     /// Gives out all that is held: no stop string is being said.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request, Stop};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// parser.push("a E", &mut sink);
+    /// parser.finish("length", &mut sink);
+    /// sink.flush();
+    /// assert_eq!(sink.inner().message().unwrap().content, "a E");
+    /// ```
     pub fn flush(&mut self) {
         self.release(self.text.len());
         self.patterns.iter_mut().for_each(|pattern| pattern.matched = 0);
@@ -112,6 +181,17 @@ impl<S: Sink> Stop<S> {
 
     /// The tokens that the parser of this report was given, without those that begin after the cut. None if it was given
     /// no ids.
+    ///
+    /// ```
+    /// use kimi_xtml::{Chat, Parser, Request, Stop};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut sink = Stop::new(Chat::default(), ["END"]);
+    /// for (text, id) in [("one ", 1), ("END", 2), (" two", 3)] {
+    ///     parser.push_token(text, id, &mut sink);
+    /// }
+    /// assert_eq!(sink.usage(&parser.report()).unwrap().completion_tokens, 1);
+    /// ```
     pub fn usage(&self, report: &Report) -> Option<Usage> {
         match self.cut() {
             Some(cut) => Some(Usage::new(0, cut.tokens.as_ref()?.start).with_reasoning_tokens(self.reasoning)),

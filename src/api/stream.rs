@@ -147,6 +147,13 @@ impl ChatStream {
     }
 
     /// With this id of the response, this Unix time (seconds), and this model's name.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new()).with_head("chatcmpl-1", 1_790_000_000, "kimi-k3");
+    /// assert!(stream.push("Hi").starts_with(br#"data: {"id":"chatcmpl-1","#));
+    /// ```
     #[must_use]
     pub fn with_head(mut self, id: impl Into<String>, created: u64, model: impl Into<String>) -> Self {
         self.head = Head { id: id.into(), created, model: model.into() };
@@ -170,6 +177,14 @@ impl ChatStream {
     }
 
     /// With these stop strings instead of the request's.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new()).with_stop(["END"]);
+    /// stream.push("one END two");
+    /// assert_eq!((stream.stopped_by(), &*stream.message().unwrap().content), (Some("END"), "one "));
+    /// ```
     #[must_use]
     pub fn with_stop<T: Into<String>>(mut self, stops: impl IntoIterator<Item = T>) -> Self {
         self.sink = Stop::new(self.sink.into_inner(), stops);
@@ -195,6 +210,12 @@ impl ChatStream {
 
     /// Without the message: memory then does not grow with the stream. For streams only: the one body of a request that
     /// wants none is the message.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Request};
+    ///
+    /// assert_eq!(ChatStream::new(Request::new()).without_message().message(), None);
+    /// ```
     #[must_use]
     pub fn without_message(mut self) -> Self {
         let chat = self.sink.inner_mut();
@@ -203,32 +224,82 @@ impl ChatStream {
     }
 
     /// Takes text that may contain markers, cut anywhere.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi <");
+    /// assert_eq!(stream.message().unwrap().content, "Hi "); // the rest may begin a tag
+    /// ```
     pub fn push(&mut self, text: &str) -> Bytes {
         self.step(|parser, sink| parser.push(text, sink))
     }
 
     /// Takes what [`push`](ChatStream::push) takes as bytes, UTF-8 cut anywhere.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// for byte in "é".bytes() {
+    ///     stream.push_bytes(&[byte]);
+    /// }
+    /// assert_eq!(stream.message().unwrap().content, "é");
+    /// ```
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Bytes {
         self.step(|parser, sink| parser.push_bytes(bytes, sink))
     }
 
     /// Takes the text of one delta and its token ids, which tell which spelled markers are real
     /// ([`Parser::push_with_ids`]). The best way in where the engine gives ids.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// let frames = stream.push_with_ids("Hi", &[19_180]);
+    /// assert!(String::from_utf8_lossy(&frames).contains(r#""delta":{"content":"Hi"}"#));
+    /// ```
     pub fn push_with_ids(&mut self, text: &str, ids: &[u32]) -> Bytes {
         self.step(|parser, sink| parser.push_with_ids(text, ids, sink))
     }
 
     /// Takes text that is never structure, whatever it spells.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push_text("<|close|>response<|sep|>");
+    /// assert_eq!(stream.message().unwrap().content, "<|close|>response<|sep|>");
+    /// ```
     pub fn push_text(&mut self, text: &str) -> Bytes {
         self.step(|parser, sink| parser.push_text(text, sink))
     }
 
     /// Takes a control token.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Marker, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push_marker(Marker::EndOfMsg);
+    /// assert_eq!(stream.channel(), None);
+    /// ```
     pub fn push_marker(&mut self, marker: Marker) -> Bytes {
         self.step(|parser, sink| parser.push_marker(marker, sink))
     }
 
     /// Takes one token ([`Parser::push_token`]).
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push_token("Hi", 19_180);
+    /// assert_eq!(stream.usage().unwrap().completion_tokens, 1);
+    /// ```
     pub fn push_token(&mut self, text: &str, id: u32) -> Bytes {
         self.step(|parser, sink| parser.push_token(text, id, sink))
     }
@@ -236,6 +307,16 @@ impl ChatStream {
     /// The stream ends, for the engine's own reason: held text goes out, then the finish reason, the usage, and `[DONE]`;
     /// or the whole body. A word that says the engine broke off, such as `abort` ([`FinishReason::from_engine`]), gives what
     /// [`error`](ChatStream::error) gives. What is pushed after it, and a second end, give nothing.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi");
+    /// let last = String::from_utf8_lossy(&stream.end("eos")).into_owned();
+    /// assert!(last.contains(r#""finish_reason":"stop""#) && last.ends_with("data: [DONE]\n\n"));
+    /// assert!(stream.end("eos").is_empty());
+    /// ```
     #[doc(alias = "finish")]
     pub fn end(&mut self, reason: &str) -> Bytes {
         if self.end.is_some() {
@@ -286,11 +367,28 @@ impl ChatStream {
     }
 
     /// Whether it has ended: by [`end`](ChatStream::end), by an error, or by a stop string. Then the engine need not go on.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// assert!(!stream.is_ended());
+    /// stream.end("stop");
+    /// assert!(stream.is_ended());
+    /// ```
     pub fn is_ended(&self) -> bool {
         self.end.is_some()
     }
 
     /// Why it ended; none while it goes on, and where it failed.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, FinishReason, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.end("max_tokens");
+    /// assert_eq!(stream.finish_reason(), Some(FinishReason::Length));
+    /// ```
     pub fn finish_reason(&self) -> Option<FinishReason> {
         match self.end {
             Some(End::Finished(reason)) => Some(reason),
@@ -299,37 +397,96 @@ impl ChatStream {
     }
 
     /// The stop string that ended it.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.end("stop");
+    /// assert_eq!(stream.stopped_by(), None);
+    /// ```
     pub fn stopped_by(&self) -> Option<&str> {
         self.sink.met()
     }
 
     /// The message so far, if it is kept. It is final once the stream has ended.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi");
+    /// assert_eq!(stream.message().unwrap().content, "Hi");
+    /// ```
     pub fn message(&self) -> Option<&Message> {
         self.sink.inner().message()
     }
 
     /// The message, if it was kept.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi");
+    /// stream.end("stop");
+    /// assert_eq!(stream.into_message().unwrap().content, "Hi");
+    /// ```
     pub fn into_message(self) -> Option<Message> {
         self.sink.into_inner().into_message()
     }
 
     /// What it cost so far; none if the engine gave no ids, so that nobody knows.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// assert_eq!(stream.usage(), None);
+    /// stream.push_with_ids("Hi you", &[19_180, 498]);
+    /// assert_eq!(stream.usage().unwrap().completion_tokens, 2);
+    /// ```
     pub fn usage(&self) -> Option<Usage> {
         let usage = self.sink.usage(&self.parser.report())?;
         Some(usage + Usage { completion_tokens: 0, reasoning_tokens: 0, ..self.prompt })
     }
 
     /// What the parser did so far: where each byte and token went, and what deviated from the format.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi");
+    /// assert_eq!(stream.report().bytes.content, 2);
+    /// ```
     pub fn report(&self) -> Report {
         self.parser.report()
     }
 
     /// The channel that is open now.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// assert_eq!(stream.channel(), Some(Channel::Response));
+    /// stream.push("<|close|>response<|sep|><|close|>message<|sep|>");
+    /// assert_eq!(stream.channel(), None);
+    /// ```
     pub fn channel(&self) -> Option<Channel> {
         self.parser.channel()
     }
 
     /// The text that the parser holds. For debugging; it is copied.
+    ///
+    /// ```
+    /// use kimi_xtml::{ChatStream, Channel, Request};
+    ///
+    /// let mut stream = ChatStream::new(Request::new().opened(Channel::Response));
+    /// stream.push("Hi <|cl");
+    /// assert_eq!(stream.held(), "<|cl");
+    /// ```
     pub fn held(&self) -> String {
         self.parser.held()
     }

@@ -49,6 +49,12 @@ impl<T> Default for Tokens<T> {
 
 impl<T> Tokens<T> {
     /// No tokens yet.
+    ///
+    /// ```
+    /// use kimi_xtml::Tokens;
+    ///
+    /// assert_eq!(Tokens::<u32>::new().begun_before(9), 0);
+    /// ```
     pub const fn new() -> Self {
         let decoder = Decoder::new();
         Tokens { first: 0, forgotten: 0, tokens: Vec::new(), starts: Vec::new(), text: 0, decoder }
@@ -56,6 +62,16 @@ impl<T> Tokens<T> {
 
     /// The next token: its own bytes, and what it carries. Bytes that are no UTF-8 count as the U+FFFD that a detokenizer
     /// writes for them.
+    ///
+    /// ```
+    /// use kimi_xtml::{Span, Tokens};
+    ///
+    /// let mut tokens = Tokens::new();
+    /// tokens.push([0xf0, 0x9f], "half a soup");
+    /// tokens.push([0x8d, 0xb2], "the other half");
+    /// let soup = Span { bytes: 0..4, tokens: None };
+    /// assert_eq!(tokens.of(&soup), ["half a soup", "the other half"]);
+    /// ```
     pub fn push(&mut self, bytes: impl AsRef<[u8]>, token: T) {
         self.starts.push(self.text + self.decoder.len() as u64);
         self.tokens.push(token);
@@ -64,18 +80,44 @@ impl<T> Tokens<T> {
     }
 
     /// The tokens whose text begins in this span. Those that were forgotten are missing.
+    ///
+    /// ```
+    /// use kimi_xtml::{Span, Tokens};
+    ///
+    /// let mut tokens = Tokens::new();
+    /// ["ab", "cd"].iter().enumerate().for_each(|(number, bytes)| tokens.push(bytes, number));
+    /// assert_eq!(tokens.of(&Span { bytes: 0..3, tokens: None }), [0, 1]);
+    /// assert_eq!(tokens.of(&Span { bytes: 3..4, tokens: None }), [0; 0]); // the second came with the span before
+    /// ```
     pub fn of(&self, span: &Span) -> &[T] {
         let from = self.at(span.bytes.start);
         &self.tokens[from..self.at(span.bytes.end).max(from)]
     }
 
     /// How many tokens of the stream begin before this byte of it.
+    ///
+    /// ```
+    /// use kimi_xtml::Tokens;
+    ///
+    /// let mut tokens = Tokens::new();
+    /// ["ab", "cd"].iter().for_each(|bytes| tokens.push(bytes, ()));
+    /// assert_eq!([0, 1, 2, 3].map(|byte| tokens.begun_before(byte)), [0, 1, 1, 2]);
+    /// ```
     pub fn begun_before(&self, byte: u64) -> u64 {
         self.first + self.at(byte) as u64
     }
 
     /// Forgets the tokens that begin before this byte. What is kept, such as for a delta that a
     /// [`Stop`](crate::Stop) holds, costs memory; what was forgotten is given to no span.
+    ///
+    /// ```
+    /// use kimi_xtml::{Span, Tokens};
+    ///
+    /// let mut tokens = Tokens::new();
+    /// ["ab", "cd"].iter().enumerate().for_each(|(number, bytes)| tokens.push(bytes, number));
+    /// tokens.forget_before(2);
+    /// assert_eq!((tokens.of(&Span { bytes: 0..4, tokens: None }), tokens.begun_before(4)), (&[1][..], 2));
+    /// ```
     pub fn forget_before(&mut self, byte: u64) {
         self.forgotten = self.at(byte);
         // Half of them at a time, so that each moves but once or twice.

@@ -37,6 +37,12 @@ pub struct Usage {
 
 impl Usage {
     /// Tokens of the prompt, and tokens that were generated.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::new(10, 5).total_tokens(), 15);
+    /// ```
     pub const fn new(prompt_tokens: u64, completion_tokens: u64) -> Self {
         Usage { prompt_tokens, completion_tokens, reasoning_tokens: 0, cached_tokens: 0 }
     }
@@ -57,6 +63,12 @@ impl Usage {
     }
 
     /// With so many tokens of the prompt.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::default().with_prompt_tokens(10).prompt_tokens, 10);
+    /// ```
     #[must_use]
     pub const fn with_prompt_tokens(mut self, tokens: u64) -> Self {
         self.prompt_tokens = tokens;
@@ -64,6 +76,12 @@ impl Usage {
     }
 
     /// With so many tokens generated.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::default().with_completion_tokens(5).completion_tokens, 5);
+    /// ```
     #[must_use]
     pub const fn with_completion_tokens(mut self, tokens: u64) -> Self {
         self.completion_tokens = tokens;
@@ -71,6 +89,12 @@ impl Usage {
     }
 
     /// With so many of the generated tokens as reasoning.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::new(10, 5).with_reasoning_tokens(2).reasoning_tokens, 2);
+    /// ```
     #[must_use]
     pub const fn with_reasoning_tokens(mut self, tokens: u64) -> Self {
         self.reasoning_tokens = tokens;
@@ -78,6 +102,12 @@ impl Usage {
     }
 
     /// With so many of the prompt's tokens from a cache.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::new(10, 5).with_cached_tokens(4).cached_tokens, 4);
+    /// ```
     #[must_use]
     pub const fn with_cached_tokens(mut self, tokens: u64) -> Self {
         self.cached_tokens = tokens;
@@ -85,6 +115,12 @@ impl Usage {
     }
 
     /// Tokens of the prompt and of what was generated.
+    ///
+    /// ```
+    /// use kimi_xtml::Usage;
+    ///
+    /// assert_eq!(Usage::new(10, 5).with_reasoning_tokens(2).total_tokens(), 15);
+    /// ```
     pub const fn total_tokens(&self) -> u64 {
         self.prompt_tokens + self.completion_tokens
     }

@@ -46,6 +46,13 @@ pub struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// A conversation without tools, thinking on, effort max.
+    ///
+    /// ```
+    /// use kimi_xtml::{Conversation, PromptMessage};
+    ///
+    /// let conversation = Conversation::new([PromptMessage::user("Hi")]);
+    /// assert!(conversation.thinking && conversation.tools.is_none());
+    /// ```
     pub fn new(messages: impl IntoIterator<Item = PromptMessage<'a>>) -> Self {
         Conversation {
             messages: messages.into_iter().collect(),
@@ -62,6 +69,12 @@ impl<'a> Conversation<'a> {
 }
 
 /// Who speaks.
+///
+/// ```
+/// use kimi_xtml::{PromptMessage, Role};
+///
+/// assert_eq!(PromptMessage::assistant("Hi").role, Role::Assistant);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role<'a> {
@@ -117,21 +130,45 @@ impl<'a> PromptMessage<'a> {
     }
 
     /// A message of the operator's.
+    ///
+    /// ```
+    /// use kimi_xtml::{PromptMessage, Role};
+    ///
+    /// assert_eq!(PromptMessage::system("Be brief.").role, Role::System);
+    /// ```
     pub fn system(text: impl Into<Cow<'a, str>>) -> Self {
         Self::of(Role::System, text)
     }
 
     /// A message of the user's.
+    ///
+    /// ```
+    /// use kimi_xtml::{PromptMessage, Role};
+    ///
+    /// assert_eq!(PromptMessage::user("Why?").role, Role::User);
+    /// ```
     pub fn user(text: impl Into<Cow<'a, str>>) -> Self {
         Self::of(Role::User, text)
     }
 
     /// An answer of the model's.
+    ///
+    /// ```
+    /// use kimi_xtml::{PromptMessage, Role};
+    ///
+    /// assert_eq!(PromptMessage::assistant("So.").role, Role::Assistant);
+    /// ```
     pub fn assistant(text: impl Into<Cow<'a, str>>) -> Self {
         Self::of(Role::Assistant, text)
     }
 
     /// The result of the call with this id.
+    ///
+    /// ```
+    /// use kimi_xtml::PromptMessage;
+    ///
+    /// assert_eq!(PromptMessage::tool("ls_0", "a b").tool_call_id.as_deref(), Some("ls_0"));
+    /// ```
     pub fn tool(call: impl Into<Cow<'a, str>>, text: impl Into<Cow<'a, str>>) -> Self {
         PromptMessage { tool_call_id: Some(call.into()), ..Self::of(Role::Tool, text) }
     }
@@ -154,6 +191,14 @@ impl<'a> From<&'a Message> for PromptMessage<'a> {
 }
 
 /// A part of a message's content.
+///
+/// ```
+/// use kimi_xtml::{Part, PromptMessage};
+///
+/// let mut message = PromptMessage::user("What is this?");
+/// message.content.push(Part::IMAGE);
+/// assert_eq!(message.content.len(), 2);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part<'a> {
@@ -165,6 +210,12 @@ pub enum Part<'a> {
 
 impl Part<'_> {
     /// An image of no known size: `<|media_pad|>`, which a server makes as long as the image's patches.
+    ///
+    /// ```
+    /// use kimi_xtml::Part;
+    ///
+    /// assert_eq!(Part::IMAGE, Part::Image("<|media_pad|>".into()));
+    /// ```
     pub const IMAGE: Part<'static> = Part::Image(Cow::Borrowed("<|media_pad|>"));
 
     /// An image of so many pixels, as the reference writes it.
@@ -182,6 +233,13 @@ impl Part<'_> {
 }
 
 /// A call of an assistant message.
+///
+/// ```
+/// use kimi_xtml::{Arguments, PromptCall};
+///
+/// let call = PromptCall { name: "ls".into(), arguments: Arguments::Text(r#"{"all":true}"#.into()), ..Default::default() };
+/// assert_eq!(call.id, None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptCall<'a> {
     /// The id by which a tool message answers it. It is not written.
@@ -193,6 +251,12 @@ pub struct PromptCall<'a> {
 }
 
 /// The arguments of a call.
+///
+/// ```
+/// use kimi_xtml::Arguments;
+///
+/// assert_eq!(Arguments::default(), Arguments::Text("".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arguments<'a> {
     /// As text, the way the model's calls are passed on. Each value keeps its spelling; text that holds no JSON object
@@ -209,6 +273,12 @@ impl Default for Arguments<'_> {
 }
 
 /// How much the model thinks.
+///
+/// ```
+/// use kimi_xtml::{Conversation, Effort};
+///
+/// assert_eq!(Conversation::new([]).effort, Some(Effort::Max));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
@@ -222,6 +292,12 @@ pub enum Effort {
 
 impl Effort {
     /// The word for it: `low`, `high` or `max`.
+    ///
+    /// ```
+    /// use kimi_xtml::Effort;
+    ///
+    /// assert_eq!(Effort::Low.name(), "low");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Effort::Low => "low",
@@ -231,12 +307,26 @@ impl Effort {
     }
 
     /// The effort that a word names, if it is one.
+    ///
+    /// ```
+    /// use kimi_xtml::Effort;
+    ///
+    /// assert_eq!(Effort::from_name("high"), Some(Effort::High));
+    /// assert_eq!(Effort::from_name("medium"), None);
+    /// ```
     pub fn from_name(name: &str) -> Option<Self> {
         [Effort::Low, Effort::High, Effort::Max].into_iter().find(|effort| effort.name() == name)
     }
 }
 
 /// What form the answer shall have.
+///
+/// ```
+/// use kimi_xtml::{Conversation, ResponseFormat};
+///
+/// let mut conversation = Conversation::new([]);
+/// conversation.response_format = ResponseFormat::JsonObject;
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResponseFormat<'a> {

@@ -23,6 +23,13 @@ pub struct EncodeError {
 }
 
 /// A place in the request. It is written as a path: `messages[1].tool_calls[0].function.arguments`.
+///
+/// ```
+/// use kimi_xtml::Place;
+///
+/// let place = Place { message: Some(1), member: "content", ..Place::default() };
+/// assert_eq!(place.to_string(), "messages[1].content");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The message's number, from 0 on; none for a member of the request itself.
@@ -36,6 +43,13 @@ pub struct Place {
 }
 
 /// What is wrong.
+///
+/// ```
+/// use kimi_xtml::{Conversation, Fault};
+///
+/// let error = Conversation::from_json(r#"{"model": "kimi-k3"}"#).unwrap_err();
+/// assert_eq!((error.place.member, error.fault), ("messages", Fault::Missing));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -29,6 +29,13 @@ impl<'a> Json<'a> {
     ///
     /// # Errors
     /// If the text is anything else.
+    ///
+    /// ```
+    /// use kimi_xtml::Json;
+    ///
+    /// assert!(Json::new("[1, 2.50]").is_ok());
+    /// assert!(Json::new("[1, 2").is_err());
+    /// ```
     pub fn new(text: impl Into<Cow<'a, str>>) -> Result<Self, JsonError> {
         let text = text.into();
         let mut reader = Reader::strict(&text);
@@ -38,6 +45,13 @@ impl<'a> Json<'a> {
     }
 
     /// The value as it was spelled.
+    ///
+    /// ```
+    /// use kimi_xtml::Json;
+    ///
+    /// assert_eq!(Json::new("[1, 2.50]")?.as_str(), "[1, 2.50]");
+    /// # Ok::<(), kimi_xtml::JsonError>(())
+    /// ```
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -62,6 +76,13 @@ impl<'a> From<Value<'a>> for Json<'a> {
 const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 
 /// Text that is not JSON, and where.
+///
+/// ```
+/// use kimi_xtml::Json;
+///
+/// let error = Json::new("{}\n]").unwrap_err();
+/// assert_eq!((error.line(), error.column()), (2, 1));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonError {
     line: usize,
@@ -71,11 +92,23 @@ pub struct JsonError {
 
 impl JsonError {
     /// The line, from 1 on.
+    ///
+    /// ```
+    /// use kimi_xtml::Json;
+    ///
+    /// assert_eq!(Json::new("\n\n]").unwrap_err().line(), 3);
+    /// ```
     pub fn line(&self) -> usize {
         self.line
     }
 
     /// The place in the line, from 1 on, in bytes.
+    ///
+    /// ```
+    /// use kimi_xtml::Json;
+    ///
+    /// assert_eq!(Json::new("[1,]").unwrap_err().column(), 4);
+    /// ```
     pub fn column(&self) -> usize {
         self.column
     }

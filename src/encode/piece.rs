@@ -10,6 +10,14 @@ pub(crate) use crate::label::Label;
 use crate::marker::Marker;
 
 /// A part of a prompt, or of generated text, that is encoded by itself. Never empty.
+///
+/// ```
+/// use kimi_xtml::{Message, Piece, render_pieces};
+///
+/// let message = Message::new().with_content("Hi");
+/// let pieces = render_pieces(&message, None).unwrap();
+/// assert!(pieces.contains(&Piece::Text("Hi".into())));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Piece<'a> {
@@ -23,6 +31,12 @@ pub enum Piece<'a> {
 
 impl Piece<'_> {
     /// The piece as text.
+    ///
+    /// ```
+    /// use kimi_xtml::{Marker, Piece};
+    ///
+    /// assert_eq!(Piece::Marker(Marker::Sep).spelling(), "<|sep|>");
+    /// ```
     pub fn spelling(&self) -> &str {
         match self {
             Piece::Text(text) | Piece::Image(text) => text,
@@ -31,11 +45,26 @@ impl Piece<'_> {
     }
 
     /// Whether what the piece spells like control tokens is control tokens.
+    ///
+    /// ```
+    /// use kimi_xtml::{Marker, Piece};
+    ///
+    /// assert!(Piece::Marker(Marker::Sep).is_control());
+    /// assert!(!Piece::Text("<|sep|>".into()).is_control());
+    /// ```
     pub fn is_control(&self) -> bool {
         !matches!(self, Piece::Text(_))
     }
 
     /// The piece with its own text.
+    ///
+    /// ```
+    /// use kimi_xtml::Piece;
+    ///
+    /// let text = String::from("Hi");
+    /// let piece: Piece<'static> = Piece::Text((&*text).into()).into_owned();
+    /// assert_eq!(piece.spelling(), text);
+    /// ```
     pub fn into_owned(self) -> Piece<'static> {
         match self {
             Piece::Text(text) => Piece::Text(text.into_owned().into()),

@@ -15,6 +15,16 @@ use super::results::Results;
 use crate::event::{Channel, ValueKind};
 
 /// The prompt of a conversation.
+///
+/// ```
+/// use kimi_xtml::{Channel, Conversation, PromptMessage, encode};
+///
+/// let conversation = Conversation::new([PromptMessage::user("Hi")]);
+/// let prompt = encode(&conversation)?;
+/// assert_eq!((prompt.opened, prompt.unbilled), (Some(Channel::Think), 3));
+/// assert_eq!(prompt.labels.len(), prompt.pieces.len());
+/// # Ok::<(), kimi_xtml::EncodeError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prompt<'a> {
@@ -35,11 +45,29 @@ pub struct Prompt<'a> {
 
 impl Prompt<'_> {
     /// The pieces' spellings, joined. A text that spells a control token is told from one no longer.
+    ///
+    /// ```
+    /// use kimi_xtml::{Conversation, PromptMessage, encode};
+    ///
+    /// let conversation = Conversation::new([PromptMessage::user("Hi")]);
+    /// assert!(encode(&conversation)?.text().contains("Hi<|close|>message<|sep|>"));
+    /// # Ok::<(), kimi_xtml::EncodeError>(())
+    /// ```
     pub fn text(&self) -> String {
         self.pieces.iter().map(Piece::spelling).collect()
     }
 
     /// The prompt with its own texts.
+    ///
+    /// ```
+    /// use kimi_xtml::{Conversation, EncodeError, Prompt, encode};
+    ///
+    /// fn read(body: &str) -> Result<Prompt<'static>, EncodeError> {
+    ///     Ok(encode(&Conversation::from_json(body)?)?.into_owned())
+    /// }
+    /// assert!(read(r#"{"messages": []}"#)?.text().ends_with("<|open|>think<|sep|>"));
+    /// # Ok::<(), EncodeError>(())
+    /// ```
     pub fn into_owned(self) -> Prompt<'static> {
         Prompt { pieces: self.pieces.into_iter().map(Piece::into_owned).collect(), ..self }
     }

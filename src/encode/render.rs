@@ -15,6 +15,14 @@ use crate::marker::Marker;
 const MAX_HEADER: usize = 16 << 10;
 
 /// A message that the format has no form for.
+///
+/// ```
+/// use kimi_xtml::{Channel, Message, RenderError, render};
+///
+/// let thought = Message::new().with_reasoning("Hm.");
+/// let error = render(&thought, Some(Channel::Response)).unwrap_err();
+/// assert_eq!(error, RenderError::BeforeOpened { channel: Channel::Think, opened: Channel::Response });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenderError {
@@ -68,6 +76,15 @@ pub fn render(message: &Message, opened: Option<Channel>) -> Result<String, Rend
 ///
 /// # Errors
 /// If the message has no form: see [`RenderError`].
+///
+/// ```
+/// use kimi_xtml::{Channel, Message, Piece, render_pieces};
+///
+/// let message = Message::new().with_content("<|sep|>");
+/// let pieces = render_pieces(&message, Some(Channel::Response))?;
+/// assert_eq!(pieces[0], Piece::Text("<|sep|>".into()));
+/// # Ok::<(), kimi_xtml::RenderError>(())
+/// ```
 pub fn render_pieces(message: &Message, opened: Option<Channel>) -> Result<Vec<Piece<'_>>, RenderError> {
     for (channel, text) in [(Channel::Think, &message.reasoning), (Channel::Response, &message.content)] {
         // In the order of the wire, which is that of the variants.

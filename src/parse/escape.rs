@@ -8,7 +8,7 @@ use crate::parse::utf8::split_within;
 const BLOCK: usize = 512;
 /// Bytes that `json_escape_simd` needs for it: six for each of the text's, and room for whole vectors.
 const ROOM: usize = 6 * BLOCK + 35;
-/// Text of which it is worth a look whether it can go out as it is.
+/// Text up to this length is looked through first: mostly nothing in it must be escaped.
 const SHORT: usize = 64;
 
 /// Gives text as fragments of the inside of a JSON string.
@@ -52,7 +52,8 @@ const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// A bit for each byte of `word` that must be escaped, its highest; others only after one.
+/// Sets the highest bit of each byte of `word` that must be escaped. After the first of these, bits of other bytes may be set
+/// too.
 #[inline]
 fn specials(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 255;

@@ -1,7 +1,7 @@
 //! The parser: inputs of every kind -> scan -> reader -> machine -> sink.
 //!
 //! In: text, bytes, tokens, or text with ids. Out: events through a [`Sink`]. Held: what decoder, scanner, ids, reader
-//! and machine hold; this file only leads one to the next.
+//! and machine hold; this file only passes what comes from one to the next.
 
 mod call;
 pub(crate) mod escape;
@@ -39,7 +39,7 @@ enum Phase {
     New,
     Reading(Source),
     Finished,
-    /// Something came after the finish, and it was told of.
+    /// Something came after the finish, and was reported.
     Exceeded,
 }
 
@@ -57,15 +57,15 @@ enum Source {
 /// Parses one stream, as it is generated. One parser a choice.
 ///
 /// * **Input**, any of these, as often as there is some: [`push`](Self::push) and [`push_bytes`](Self::push_bytes) take
-///   text in which markers are recognised by their spelling, and the follow rule tells quoted ones from real ones as far
-///   as text can; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
+///   text in which markers are recognised by their spelling, and what follows them tells quoted ones from real ones, as far
+///   as text can tell; [`push_token`](Self::push_token), [`push_with_ids`](Self::push_with_ids),
 ///   [`push_text`](Self::push_text) and [`push_marker`](Self::push_marker) know it from the tokens, at every level.
 /// * **End**: [`finish`](Self::finish), once. Nothing that was pushed is lost, however the stream ended. What is pushed after
 ///   it follows the message, as what a model says after its end does: it goes out as [`Event::Dropped`] and is told of as
 ///   [`Code::AfterEnd`]. A second finish does nothing and gives the same reason.
-/// * **Looking on**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
-/// * **Reuse**: [`reset`](Self::reset). A clone goes on by itself from where the parser is, such as for several choices that
-///   begin alike.
+/// * **Questions**: [`report`](Self::report), [`channel`](Self::channel), [`held`](Self::held), at any time.
+/// * **Reuse**: [`reset`](Self::reset). A clone goes on by itself from where the parser is: for several choices with the same
+///   beginning.
 ///
 /// ```
 /// use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
@@ -96,11 +96,27 @@ pub struct Parser {
 
 impl Parser {
     /// A parser for one stream of this request.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Parser, Request};
+    ///
+    /// let parser = Parser::new(Request::new().opened(Channel::Think));
+    /// assert_eq!(parser.channel(), Some(Channel::Think));
+    /// ```
     pub fn new(request: Request) -> Self {
         Parser { machine: Machine::new(request), ..Parser::default() }
     }
 
     /// Takes text that may contain markers, cut anywhere.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("Hi".into()));
+    /// ```
     pub fn push(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Text, sink) {
             return self.after_end(text, sink);
@@ -113,6 +129,16 @@ impl Parser {
 
     /// Takes what [`push`](Self::push) takes as bytes, UTF-8 cut anywhere. Each invalid sequence becomes U+FFFD and is
     /// counted in the report.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_bytes(&[0xc3], &mut events);
+    /// parser.push_bytes(&[0xa9], &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("é".into()));
+    /// ```
     pub fn push_bytes(&mut self, bytes: &[u8], sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Text, sink) {
             return self.bytes_after_end(bytes, sink);
@@ -123,6 +149,15 @@ impl Parser {
     }
 
     /// Takes text that is never structure, whatever it spells.
+    ///
+    /// ```
+    /// use kimi_xtml::{OwnedEvent, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_text("<|close|>", &mut events);
+    /// assert_eq!(events.last().unwrap().0, OwnedEvent::Content("<|close|>".into()));
+    /// ```
     pub fn push_text(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Pieces, sink) {
             return self.after_end(text, sink);
@@ -132,6 +167,17 @@ impl Parser {
     }
 
     /// Takes a control token. It counts as its spelling in spans and in the report.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Marker, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_marker(Marker::Open, &mut events);
+    /// parser.push_text("think", &mut events);
+    /// parser.push_marker(Marker::Sep, &mut events);
+    /// assert_eq!(parser.channel(), Some(Channel::Think));
+    /// ```
     pub fn push_marker(&mut self, marker: Marker, sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Pieces, sink) {
             return self.after_end(marker.spelling(), sink);
@@ -191,6 +237,15 @@ impl Parser {
     /// A quotation is told exactly if it is tokenised as Kimi's tokenizer does it, and in any tokens if each delta has the
     /// text of just its one id. Where a control token's text never comes, what follows it is no structure either: the
     /// engine must keep special tokens. [`push_token`](Self::push_token) is exact for any tokens.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push_with_ids("Hi you", &[19_180, 498], &mut events);
+    /// assert_eq!(events.last().unwrap().1.tokens, Some(0..2));
+    /// ```
     pub fn push_with_ids(&mut self, text: &str, ids: &[u32], sink: &mut (impl Sink + ?Sized)) {
         if !self.begin(Source::Ids, sink) {
             self.tokens_after_end(text, ids.len());
@@ -228,6 +283,15 @@ impl Parser {
     /// Ends the stream: held text is delivered, what is open ends as incomplete. Gives the finish reason: the engine's own
     /// `reason` unchanged, but `stop`, and what else engines say for it (see [`FinishReason::from_engine`]), becomes
     /// `tool_calls` if a call is complete.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(parser.finish("eos_token", &mut events), "eos_token"); // unchanged: no call is complete
+    /// ```
     pub fn finish<'r>(&mut self, reason: &'r str, sink: &mut (impl Sink + ?Sized)) -> &'r str {
         let source = if let Phase::Reading(source) = self.phase { source } else { Source::Text };
         if self.begin(source, sink) {
@@ -239,7 +303,17 @@ impl Parser {
         }
     }
 
-    /// Makes the parser as new for another stream; it keeps its allocations.
+    /// Makes the parser as good as new, for another stream. It keeps its memory.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// parser.reset(Request::new());
+    /// assert_eq!(parser.report().bytes.input, 0);
+    /// ```
     pub fn reset(&mut self, request: Request) {
         self.ids.reset();
         self.reader.reset();
@@ -250,17 +324,44 @@ impl Parser {
     }
 
     /// What the parser did so far.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi", &mut events);
+    /// assert_eq!(parser.report().bytes.content, 2);
+    /// ```
     pub fn report(&self) -> Report {
         self.ledger.report()
     }
 
     /// The channel that is open now.
+    ///
+    /// ```
+    /// use kimi_xtml::{Channel, Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("<|open|>response<|sep|>", &mut events);
+    /// assert_eq!(parser.channel(), Some(Channel::Response));
+    /// ```
     pub fn channel(&self) -> Option<Channel> {
         if self.phase == Phase::New { self.machine.opened() } else { self.machine.channel() }
     }
 
     /// The text that came in and did not go out: what may become a marker or a tag, and a value whose end decides its
     /// form. For debugging; it is copied.
+    ///
+    /// ```
+    /// use kimi_xtml::{Parser, Request};
+    ///
+    /// let mut parser = Parser::new(Request::new());
+    /// let mut events = Vec::new();
+    /// parser.push("Hi <|op", &mut events);
+    /// assert_eq!(parser.held(), "<|op");
+    /// ```
     pub fn held(&self) -> String {
         [&self.machine.held_value(), self.reader.held(), self.scanner.prefix()].concat()
     }
@@ -283,7 +384,7 @@ impl Parser {
         self.reader.begun_tag()
     }
 
-    /// What comes before every input. Gives whether the stream still takes one.
+    /// Comes before every input. Gives whether the stream still takes input.
     #[inline]
     fn begin(&mut self, source: Source, sink: &mut (impl Sink + ?Sized)) -> bool {
         self.phase == Phase::Reading(source) || self.turn_to(source, sink)
@@ -321,7 +422,7 @@ impl Parser {
         self.phase = Phase::Finished;
     }
 
-    /// Text that came after the finish follows the message: it is dropped, as what follows `<|end_of_msg|>` is.
+    /// Text that came after the finish is dropped, like what comes after `<|end_of_msg|>`.
     fn after_end(&mut self, text: &str, sink: &mut (impl Sink + ?Sized)) {
         self.ledger.receive(text);
         self.drop_after_end(text, sink);
@@ -351,7 +452,8 @@ impl Parser {
         out.text(Event::Dropped, text);
     }
 
-    /// No more text of these ids comes: what the scanner holds is text, and an engine may leave the text of the end away.
+    /// No more text of these ids comes: what the scanner holds is text. The end of the message counts even without its text,
+    /// which engines may leave out.
     fn settle_ids(&mut self, sink: &mut (impl Sink + ?Sized)) {
         self.flush(sink);
         while let Some(marker) = self.ids.unspelled() {

@@ -1,8 +1,8 @@
 //! Pieces -> text, and tags that are real.
 //!
 //! In: pieces, each marker with what is known of it. Out: to the machine, text of what is open and real tags, in order.
-//! Held: a tag that has begun, and before it at most one tag that is real only if the right thing follows, with the white
-//! space after it. One buffer has their bytes, and every decision consumes its front:
+//! Held: a tag that has begun; before it at most one whole tag that is real only if the right thing follows it, with the white
+//! space between the two. One buffer has the bytes of all of this, and each decision takes bytes off its front:
 //!
 //! ```text
 //! <|close|>response<|sep|> \n <|close|>mess
@@ -20,7 +20,7 @@ use crate::parse::tag::{BLANKS, Follow, Followed, OpenTag, Tag};
 use crate::report::Out;
 use crate::sink::Sink;
 
-/// A tag whose end has not come, `at` in the held bytes.
+/// A tag whose end has not come yet. It begins at byte `at` of what is held.
 #[derive(Clone, Debug)]
 struct Begun {
     tag: OpenTag,
@@ -28,7 +28,7 @@ struct Begun {
     origin: Origin,
 }
 
-/// A whole tag that is real if the right thing follows; its bytes are the first held.
+/// A whole tag that is real if the right thing follows it. What is held begins with its bytes.
 #[derive(Clone, Debug)]
 struct Pending {
     tag: Tag,
@@ -71,7 +71,7 @@ impl Reader {
     fn after_held<S: Sink + ?Sized>(&mut self, text: &str, machine: &mut Machine, out: &mut Out<'_, S>) {
         if let Some(begun) = &mut self.begun {
             begun.tag.feed(text.as_bytes(), &mut out.ledger.examined);
-            // What is open is known once the pending tag is settled.
+            // Until the pending tag is decided it is not known what is open, so that a tag of an unknown name may stand here.
             let foreign = self.pending.is_some() || recognises_foreign(machine.state());
             if begun.tag.may_be_known() || foreign && begun.may_be_foreign() {
                 self.held.push_str(text);
@@ -104,7 +104,7 @@ impl Reader {
         }
         if let Some(begun) = &self.begun {
             let bare = marker != Marker::Sep;
-            // Only quoted text ends a tag that is quoted, but for the opener that may be repeated so.
+            // A tag in quoted text is ended by quoted text alone, except an opener that is repeated: any marker ends that.
             let quoted = begun.origin == Origin::Quoted && origin != Origin::Quoted;
             let tag = begun.tag.tag().filter(|&tag| !quoted || machine.repeats(tag));
             if let Some(tag) = tag {
@@ -145,13 +145,14 @@ impl Reader {
         }
     }
 
-    /// No more comes: decides what is held. The end will do as what must follow, also where it cuts that.
+    /// The stream ends: decides what is held. Where something must follow, the end of the stream counts as that, even if it cuts
+    /// it off.
     pub(crate) fn finish<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         if let Some(begun) = &self.begun {
             let attributes = begun.tag.attributes();
             let header = &self.held[begun.at + attributes.start..begun.at + attributes.end];
             let readable = header.is_empty() || header::may_go_on(header);
-            // What tokens tell is markup also if it cannot be read, but not in a value.
+            // A header after a real token is markup even if it cannot be read, but not in a value.
             let is_markup = begun.origin == Origin::Known && recognises_foreign(machine.state());
             let may_be_known = begun.tag.may_be_known() && (readable || is_markup);
             let followed = self.followed();
@@ -170,7 +171,7 @@ impl Reader {
         }
     }
 
-    /// Whether spelled markers in quoted text matter: the opener of the open channel may be repeated there.
+    /// Whether markers that quoted text spells matter now: they do where the opener of the open channel may be repeated.
     #[inline]
     pub(crate) fn listens(&self, machine: &Machine) -> bool {
         match &self.begun {
@@ -179,7 +180,7 @@ impl Reader {
         }
     }
 
-    /// The bytes that are not decided.
+    /// The bytes that came and are not decided yet.
     pub(crate) fn held(&self) -> &str {
         &self.held
     }
@@ -192,7 +193,8 @@ impl Reader {
         Some((marker, &self.held[begun.at + marker.spelling().len()..]))
     }
 
-    /// The tag that has begun got longer: is it what must follow, and may it stand here?
+    /// The tag that has begun got longer. Decides the pending tag, if enough of what follows it is known now; gives up the one
+    /// that has begun, if no tag that it can become may stand here.
     fn settle<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         match self.followed() {
             Some(Followed::Wait) => return,
@@ -209,7 +211,7 @@ impl Reader {
         Some(self.pending.as_ref()?.follow.tag(&self.begun.as_ref()?.tag, false))
     }
 
-    /// The tag that has begun can become none: it is text, but for a marker that tokens tell.
+    /// The tag that has begun can become no tag: it is text. Its marker is dropped if it is a real token.
     fn refuse<S: Sink + ?Sized>(&mut self, machine: &mut Machine, out: &mut Out<'_, S>) {
         let followed = self.followed();
         self.resolve(followed == Some(Followed::Yes), machine, out);
@@ -249,7 +251,7 @@ impl Reader {
         self.held.clear();
     }
 
-    /// The pending tag is real, or it and the white space after it are text.
+    /// Decides the pending tag: it is real, or it is text together with the white space after it.
     fn resolve<S: Sink + ?Sized>(&mut self, real: bool, machine: &mut Machine, out: &mut Out<'_, S>) {
         let Some(pending) = self.pending.take() else { return };
         let end = self.begun.as_mut().map_or(self.held.len(), |begun| std::mem::take(&mut begun.at));
@@ -275,7 +277,7 @@ impl Reader {
         self.refuse(machine, out);
     }
 
-    /// A tag is whole, and all that is held: is it real?
+    /// Decides a whole tag, which is all that is held: it is real, it waits for what follows it, or it is text.
     fn judge<S: Sink + ?Sized>(
         &mut self,
         tag: Tag,

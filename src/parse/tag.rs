@@ -91,24 +91,24 @@ impl Names {
     }
 }
 
-/// Bytes of white space in a row that a tag may have.
+/// How many bytes of white space a tag may have in a row.
 pub(crate) const BLANKS: usize = 256;
-/// Bytes that a tag may have before the control token that ends it.
+/// How many bytes a tag may have before the control token that ends it.
 const HEADER: usize = 16 << 10;
-/// Bytes between the control tokens of a tag whose name the format does not have.
+/// How many bytes there may be between the control tokens of a tag whose name the format does not have.
 const FOREIGN: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// So many blanks before the name.
+    /// Before the name, after this many blanks.
     Before(usize),
-    /// So many bytes of the name.
+    /// In the name, after this many bytes of it.
     Name(usize),
-    /// So many blanks after the name.
+    /// After the name, and this many blanks.
     After(usize),
     /// The attributes, which begin at this byte of the tag.
     Attributes(usize),
-    /// What no tag of the format has.
+    /// After something that no tag of the format has.
     Foreign,
 }
 
@@ -116,7 +116,8 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenTag {
     pub(crate) marker: Marker,
-    /// The names that it can still have. Once a name is whole, that one alone, even if what follows it makes it no tag.
+    /// The names that it can still have. Once a name is whole there is only that one, even if what comes next shows that this
+    /// is no tag.
     names: Names,
     part: Part,
     /// Its bytes so far.
@@ -147,7 +148,7 @@ impl OpenTag {
         self.len += text.len();
     }
 
-    /// Keeps the names whose byte number `len` this is.
+    /// Keeps the names that have this byte at place `len`.
     fn narrow(&mut self, len: usize, byte: u8) -> Part {
         for name in self.names.iter() {
             if name.as_str().as_bytes().get(len) != Some(&byte) {
@@ -207,11 +208,11 @@ impl OpenTag {
     }
 }
 
-/// What must follow a tag for it to be real, after at most [`BLANKS`] bytes of white space. The end of the stream
-/// always will do.
+/// What must follow a tag, after at most [`BLANKS`] bytes of white space, for the tag to be real. The end of the stream is
+/// always enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
-    /// Whether any control token will do.
+    /// Whether any control token is enough.
     pub(crate) any: bool,
     pub(crate) end_of_msg: bool,
     /// Openers, by their name.
