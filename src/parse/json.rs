@@ -4,6 +4,7 @@
 //! Held: a bit for each open bracket.
 
 use crate::parse::escape::find_special;
+use crate::parse::header::is_blank;
 
 /// Words of bits that outlive the stream.
 const KEPT: usize = 8;
@@ -41,13 +42,6 @@ enum Next {
     Nothing,
 }
 
-impl Next {
-    /// Whether white space may stand here.
-    fn may_be_blank(self) -> bool {
-        matches!(self, Next::Value | Next::First | Next::FirstKey | Next::Key | Next::Colon | Next::Rest)
-    }
-}
-
 /// What surrounds the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Within {
@@ -76,36 +70,32 @@ pub(crate) struct Validator {
 impl Validator {
     /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
-        let mut rest = bytes;
-        while let Some(next) = self.step(&mut rest) {
-            self.next = next;
+        let (mut rest, mut state) = (bytes, self.next);
+        while let Some(next) = self.step(state, &mut rest) {
+            state = next;
         }
-        if !rest.is_empty() {
-            self.next = Next::Nothing;
-        }
+        self.next = if rest.is_empty() { state } else { Next::Nothing };
         bytes.len() - rest.len()
     }
 
     /// Reads a byte, or a run with the colon or comma that mostly follows it. Gives what comes next: nothing at the end, and
     /// at what can be no JSON.
     #[inline]
-    fn step(&mut self, rest: &mut &[u8]) -> Option<Next> {
+    fn step(&mut self, state: Next, rest: &mut &[u8]) -> Option<Next> {
         let (&byte, after) = rest.split_first()?;
-        let next = match (self.next, byte) {
-            (Next::String, _) => return self.string(rest),
-            (next, b' ' | b'\t' | b'\r' | b'\n') if next.may_be_blank() => next,
-            (Next::Rest, b',') if self.within != Within::Nothing => return Some(self.comma(rest)),
-            (Next::Rest, b'}') if self.within == Within::Object => self.close(),
-            (Next::Rest, b']') if self.within == Within::Array => self.close(),
-            (Next::Colon, b':') => Next::Value,
-            (Next::Key | Next::FirstKey, b'"') => {
-                *rest = after;
-                self.key = true;
-                return self.string(rest);
-            }
-            (Next::FirstKey, b'}') => self.close(),
-            (Next::First, b']') => self.close(),
-            (Next::Value | Next::First, _) => match byte {
+        let next = match state {
+            Next::String => return self.string(rest),
+            Next::Key | Next::FirstKey => match byte {
+                b'"' => {
+                    *rest = after;
+                    self.key = true;
+                    return self.string(rest);
+                }
+                b'}' if state == Next::FirstKey => return Some(self.close(after, rest)),
+                _ if is_blank(byte) => state,
+                _ => return None,
+            },
+            Next::Value | Next::First => match byte {
                 b'"' => {
                     *rest = after;
                     self.key = false;
@@ -119,31 +109,48 @@ impl Validator {
                 b't' => self.word(b"rue"),
                 b'f' => self.word(b"alse"),
                 b'n' => self.word(b"ull"),
+                b']' if state == Next::First => return Some(self.close(after, rest)),
+                _ if is_blank(byte) => state,
                 _ => return None,
             },
-
-            (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => return self.digits(self.next, rest),
-            (Next::Minus, b'0') => Next::Zero,
-            (Next::Minus, b'1'..=b'9') => return self.digits(Next::Digits, rest),
-            (Next::Zero | Next::Digits, b'.') => Next::Point,
-            (Next::Point, b'0'..=b'9') => return self.digits(Next::Fraction, rest),
-            (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
-            (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
-            (Next::Exponent | Next::ExponentSign, b'0'..=b'9') => Next::ExponentDigits,
-            // A number has no end of its own: what follows it decides.
-            (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => return Some(Next::Rest),
-
-            (Next::Word, _) => return self.words(rest),
-            (Next::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Next::String,
-            (Next::Escape, b'u') => {
-                self.digits = 4;
-                Next::Hex
-            }
-            (Next::Hex, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            Next::Rest => match (byte, self.within) {
+                (b',', Within::Object | Within::Array) => return Some(self.comma(rest)),
+                (b'}', Within::Object) | (b']', Within::Array) => return Some(self.close(after, rest)),
+                _ if is_blank(byte) => state,
+                _ => return None,
+            },
+            Next::Colon => match byte {
+                b':' => Next::Value,
+                _ if is_blank(byte) => state,
+                _ => return None,
+            },
+            Next::Word => return self.words(rest),
+            Next::Escape => match byte {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Next::String,
+                b'u' => {
+                    self.digits = 4;
+                    Next::Hex
+                }
+                _ => return None,
+            },
+            Next::Hex if byte.is_ascii_hexdigit() => {
                 self.digits -= 1;
                 if self.digits == 0 { Next::String } else { Next::Hex }
             }
-            _ => return None,
+            Next::Hex | Next::Nothing => return None,
+            number => match (number, byte) {
+                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => return self.digits(number, rest),
+                (Next::Minus, b'0') => Next::Zero,
+                (Next::Minus, b'1'..=b'9') => return self.digits(Next::Digits, rest),
+                (Next::Zero | Next::Digits, b'.') => Next::Point,
+                (Next::Point, b'0'..=b'9') => return self.digits(Next::Fraction, rest),
+                (Next::Zero | Next::Digits | Next::Fraction, b'e' | b'E') => Next::Exponent,
+                (Next::Exponent, b'+' | b'-') => Next::ExponentSign,
+                (Next::Exponent | Next::ExponentSign, b'0'..=b'9') => Next::ExponentDigits,
+                // A number has no end of its own: what follows it decides.
+                (Next::Zero | Next::Digits | Next::Fraction | Next::ExponentDigits, _) => return Some(Next::Rest),
+                _ => return None,
+            },
         };
         *rest = after;
         Some(next)
@@ -164,7 +171,7 @@ impl Validator {
                 Some(if !self.key {
                     self.comma(rest)
                 } else if let Some(after) = rest.strip_prefix(b":") {
-                    *rest = skip_blank(after);
+                    *rest = skip_blanks(after);
                     Next::Value
                 } else {
                     Next::Colon
@@ -187,7 +194,7 @@ impl Validator {
     fn comma(&self, rest: &mut &[u8]) -> Next {
         match rest.strip_prefix(b",") {
             Some(after) if self.within != Within::Nothing => {
-                *rest = skip_blank(after);
+                *rest = skip_blanks(after);
                 if self.within == Within::Object { Next::Key } else { Next::Value }
             }
             _ => Next::Rest,
@@ -224,14 +231,17 @@ impl Validator {
         if within == Within::Object { Next::FirstKey } else { Next::First }
     }
 
-    fn close(&mut self) -> Next {
+    /// Reads a closing bracket, before `after`, and the comma after it.
+    #[inline]
+    fn close<'t>(&mut self, after: &'t [u8], rest: &mut &'t [u8]) -> Next {
+        *rest = after;
         self.depth -= 1;
         self.within = match self.depth.checked_sub(1) {
             None => Within::Nothing,
             Some(last) if self.open[last / 64] >> (last % 64) & 1 == 1 => Within::Object,
             Some(_) => Within::Array,
         };
-        Next::Rest
+        self.comma(rest)
     }
 
     /// Reads a byte. If that is no JSON, it is not read, and what was read before can still be closed.
@@ -239,7 +249,7 @@ impl Validator {
     pub(crate) fn try_feed(&mut self, byte: u8) -> bool {
         let byte = [byte];
         let mut rest = &byte[..];
-        while let Some(next) = self.step(&mut rest) {
+        while let Some(next) = self.step(self.next, &mut rest) {
             self.next = next;
         }
         rest.is_empty()
@@ -286,7 +296,7 @@ impl Validator {
         let needs_comma = self.depth > 1 || !matches!(self.next, Next::FirstKey | Next::Key);
         while self.depth > 1 {
             out.push(if self.within == Within::Object { '}' } else { ']' });
-            self.close();
+            self.close(b"", &mut &b""[..]);
         }
         if needs_comma {
             out.push(',');
@@ -311,9 +321,8 @@ impl Validator {
     }
 }
 
-/// Nearly all JSON that is not compact has one blank after a comma or colon.
-fn skip_blank(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(b" ").unwrap_or(bytes)
+fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    &bytes[bytes.iter().take_while(|&&byte| is_blank(byte)).count()..]
 }
 
 #[cfg(test)]

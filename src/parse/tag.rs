@@ -78,18 +78,38 @@ impl Names {
         Names(self.0 & other.0)
     }
 
-    pub(crate) const fn without(self, name: Name) -> Names {
-        Names(self.0 & !(1 << name as u8))
+    /// The first of them, in the order of [`Name::ALL`].
+    fn first(self) -> Option<Name> {
+        Name::ALL.get(self.0.trailing_zeros() as usize).copied()
     }
 
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    #[cfg(test)]
     pub(crate) fn iter(self) -> impl Iterator<Item = Name> {
         Name::ALL.iter().copied().filter(move |&name| self.0 >> name as u8 & 1 == 1)
     }
 }
+
+/// The names that have a byte at a place: which byte of a name it is, then what it is.
+const HAVING: [[Names; 256]; 8] = {
+    let mut having = [[Names::NONE; 256]; 8];
+    let mut number = 0;
+    while number < Name::ALL.len() {
+        let name = Name::ALL[number];
+        let bytes = name.as_str().as_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let names = &mut having[at][bytes[at] as usize];
+            *names = names.and_also(&[name]);
+            at += 1;
+        }
+        number += 1;
+    }
+    having
+};
 
 /// How many bytes of white space a tag may have in a row.
 pub(crate) const BLANKS: usize = 256;
@@ -150,11 +170,7 @@ impl OpenTag {
 
     /// Keeps the names that have this byte at place `len`.
     fn narrow(&mut self, len: usize, byte: u8) -> Part {
-        for name in self.names.iter() {
-            if name.as_str().as_bytes().get(len) != Some(&byte) {
-                self.names = self.names.without(name);
-            }
-        }
+        self.names = HAVING.get(len).map_or(Names::NONE, |having| self.names.and(having[usize::from(byte)]));
         if self.names.is_empty() { Part::Foreign } else { Part::Name(len + 1) }
     }
 
@@ -185,7 +201,7 @@ impl OpenTag {
 
     /// Its name, if that is whole.
     pub(crate) fn name(&self) -> Option<Name> {
-        let name = self.names.iter().next()?;
+        let name = self.names.first()?;
         match self.part {
             Part::Before(_) | Part::Foreign => None,
             Part::Name(len) => (len == name.as_str().len()).then_some(name),
