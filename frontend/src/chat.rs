@@ -6,22 +6,23 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
-use futures_util::future::try_join_all;
 use kimi_xtml::{Choice, Delta, Extras, Frames, IdPolicy, Usage};
 use serde_json::{Value, json};
 use tokio_stream::{StreamExt, StreamMap};
 
+use crate::admit::Asked;
 use crate::engine::{EngineError, Steps};
 use crate::error::{ApiError, json_response};
-use crate::request::{Accepted, ChatRequest, StreamOptions, read};
+use crate::request::{StreamOptions, chat};
 use crate::turn::Turn;
-use crate::{App, ids, now};
+use crate::{App, ids, now, within};
 
 /// Answers a request.
 ///
@@ -29,21 +30,20 @@ use crate::{App, ids, now};
 /// If the request cannot be served.
 pub async fn completions(State(app): State<Arc<App>>, request: Request) -> Result<Response, ApiError> {
     let body = app.body(request).await?;
-    let request: ChatRequest = read(&body)?;
-    app.knows(&request.model)?;
-    let accepted = request.accept()?;
-    let logprobs = accepted.job.logprobs.is_some();
-    let (turns, steps) = begin(&app, &accepted).await?;
-    let head = Head { id: ids::chat_completion(), created: now(), model: app.model.clone() };
-    let prompt = total(&turns);
-    let response = if accepted.stream {
-        let frames = stream(head, turns, steps, accepted.options, logprobs);
+    let (asked, ()) = app.admit(body, |body, policy| Ok((chat::read(body, policy)?, ()))).await?;
+    let logprobs = asked.job.logprobs.is_some();
+    let (stream, options, ignored) = (asked.stream, asked.options, asked.ignored.clone());
+    let (turns, steps) = begin(&app, asked).await?;
+    let head = Head { id: ids::chat_completion(), created: now(), model: app.models.name().to_owned() };
+    let prompt = turns.iter().all(Turn::counted).then(|| usage_headers(&total(&turns)));
+    let response = if stream {
+        let frames = self::stream(head, turns, steps, options, logprobs, app.keep_alive);
         ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], frames).into_response()
     } else {
-        let body = whole(head, turns, steps, logprobs).await;
+        let body = whole(head, turns, steps, logprobs).await?;
         json_response(StatusCode::OK, &body)
     };
-    Ok((usage_headers(&prompt), response).into_response())
+    Ok((prompt, ignored_header(ignored), response).into_response())
 }
 
 /// What all frames of a response share.
@@ -54,16 +54,14 @@ struct Head {
 }
 
 /// Starts all choices. The first that fails is the request's error: there is no stream yet.
-async fn begin(app: &App, accepted: &Accepted) -> Result<(Vec<Turn>, StreamMap<usize, Steps>), ApiError> {
-    let Accepted { job, stream, options, choices, stops } = accepted;
-    let job = Arc::new(job.clone());
+async fn begin(app: &App, asked: Asked) -> Result<(Vec<Turn>, StreamMap<usize, Steps>), ApiError> {
+    let Asked { job, turn: spec, choices, stream, options, .. } = asked;
     let keep = options.include_internal_content || job.logprobs.is_some();
     let (mut turns, mut steps) = (Vec::new(), StreamMap::new());
-    let generations = try_join_all((0..*choices).map(|index| app.engine.start(job.clone(), index))).await?;
-    for (index, generation) in generations.into_iter().enumerate() {
-        let ids = if app.random_ids { IdPolicy::random() } else { IdPolicy::numbered(job.calls()) };
-        let (turn, generated) = Turn::new(&job, generation, ids, stops, keep);
-        turns.push(if *stream { turn.without_message() } else { turn });
+    for (index, generation) in app.engine.start(job, choices).await?.into_iter().enumerate() {
+        let ids = if app.random_ids { IdPolicy::random() } else { IdPolicy::numbered(spec.next_call) };
+        let (turn, generated) = Turn::new(&spec, generation, ids, keep);
+        turns.push(if stream { turn.without_message() } else { turn });
         steps.insert(index, generated);
     }
     Ok((turns, steps))
@@ -76,6 +74,7 @@ fn stream(
     mut steps: StreamMap<usize, Steps>,
     options: StreamOptions,
     logprobs: bool,
+    keep_alive: Duration,
 ) -> Body {
     let frames = Frames::new(&head.id, head.created, &head.model);
     let mut writers: Vec<Writer> =
@@ -87,7 +86,12 @@ fn stream(
             writer.start(turn, &mut out);
         }
         yield Ok::<Bytes, Infallible>(out.split().freeze());
-        while let Some((index, step)) = steps.next().await {
+        loop {
+            let Some(next) = within(keep_alive, steps.next()).await else {
+                yield Ok(Bytes::from_static(b": keep-alive\n\n"));
+                continue;
+            };
+            let Some((index, step)) = next else { break };
             let turn = &mut turns[index];
             match step {
                 Ok(step) => turn.take(step),
@@ -165,14 +169,19 @@ impl Writer {
 }
 
 /// The one body of a request that wants no stream.
-async fn whole(head: Head, mut turns: Vec<Turn>, mut steps: StreamMap<usize, Steps>, logprobs: bool) -> Value {
+///
+/// # Errors
+/// If the engine fails, or breaks off: what it had said is no answer.
+async fn whole(
+    head: Head,
+    mut turns: Vec<Turn>,
+    mut steps: StreamMap<usize, Steps>,
+    logprobs: bool,
+) -> Result<Value, ApiError> {
     let mut listed: Vec<Vec<Value>> = vec![Vec::new(); turns.len()];
     while let Some((index, step)) = steps.next().await {
         let turn = &mut turns[index];
-        match step {
-            Ok(step) => turn.take(step),
-            Err(_) => turn.finish("abort"),
-        }
+        turn.take(step?);
         if logprobs {
             let content = turn.deltas().filter(|(delta, _)| matches!(delta, Delta::Content(_)));
             listed[index].extend(content.flat_map(|(_, made)| made.logprobs().map(|known| json!(known))));
@@ -182,21 +191,23 @@ async fn whole(head: Head, mut turns: Vec<Turn>, mut steps: StreamMap<usize, Ste
             steps.remove(&index);
         }
     }
-    turns.iter_mut().for_each(|turn| turn.finish("abort"));
+    if turns.iter().any(|turn| turn.end().is_none()) {
+        return Err(EngineError::Failed("the engine broke the generation off".into()).into());
+    }
     let usage = total(&turns);
     let choices = (0..).zip(turns).zip(listed).map(|((index, turn), listed): ((usize, _), _)| {
         let reason = turn.end();
         let logprobs = logprobs.then(|| json!({"content": listed}));
         json!({"index": index, "message": turn.into_message(), "logprobs": logprobs, "finish_reason": reason})
     });
-    json!({
+    Ok(json!({
         "id": head.id,
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
         "choices": choices.collect::<Vec<_>>(),
         "usage": usage,
-    })
+    }))
 }
 
 /// The usage of the request: its prompt once, and what all choices cost.
@@ -212,4 +223,9 @@ pub(crate) fn usage_headers(usage: &Usage) -> [(HeaderName, String); 2] {
         (HeaderName::from_static("x-msh-usage-prompt-tokens"), usage.prompt_tokens.to_string()),
         (HeaderName::from_static("x-msh-usage-cached-tokens"), usage.cached_tokens.to_string()),
     ]
+}
+
+/// The header that names the members that said nothing.
+pub(crate) fn ignored_header(ignored: Option<String>) -> Option<[(HeaderName, String); 1]> {
+    ignored.map(|names| [(HeaderName::from_static("x-ignored-members"), names)])
 }

@@ -10,56 +10,73 @@ pub mod scripted;
 pub mod tokens;
 pub mod upstream;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::HeaderMap;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
-use kimi_xtml::{Channel, Logprob, Request, ToolCall, ToolChoice};
-use serde_json::{Map, Value};
+use kimi_xtml::{Channel, Logprob, ToolChoice};
+use serde_json::value::RawValue;
+
+use prompt::{Prompt, Takes};
 
 /// An engine.
 pub trait Engine: Send + Sync + 'static {
-    /// Starts to generate the choice with this index. An error here is answered before any stream.
-    fn start(&self, job: Arc<Job>, choice: usize) -> BoxFuture<'_, Result<Generation, EngineError>>;
+    /// Starts to generate so many choices. An error here is answered before any stream.
+    fn start(&self, job: Job, choices: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>>;
+
+    /// In which form it takes prompts.
+    fn takes(&self) -> Takes {
+        Takes::Nothing
+    }
+
+    /// The most tokens of a prompt and its answer together, where it is known.
+    fn context(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it would generate now, or why not.
+    fn ready(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
 }
 
 /// What a request asks an engine for, whichever API it came through.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Job {
-    /// The conversation.
-    pub messages: Vec<Message>,
-    /// The declared tools.
+    /// The prompt.
+    pub prompt: Prompt,
+    /// What was said since the assistant's last turn.
+    pub said: Said,
+    /// The tools that may be called.
     pub tools: Vec<Tool>,
-    /// Which of them may be called.
+    /// Which of them must be.
     pub tool_choice: ToolChoice,
     /// Whether a turn may have more than one call.
     pub parallel: bool,
-    /// Whether the prompt opens the think channel, and not the response channel.
+    /// Whether the model thinks.
     pub thinking: bool,
     /// The most tokens to generate.
     pub max_tokens: Option<u64>,
     /// Whether each token has its log-probability, and how many alternatives with it.
     pub logprobs: Option<usize>,
     /// The JSON schema of the answer, if it shall be JSON.
-    pub schema: Option<Value>,
-    /// Sampling parameters, as they came.
-    pub sampling: Map<String, Value>,
+    pub schema: Option<Box<RawValue>>,
+    /// Sampling parameters, as they were spelled.
+    pub sampling: BTreeMap<String, Box<RawValue>>,
+    /// Headers that an engine behind HTTP gets too: the request's id and its trace.
+    pub headers: HeaderMap,
 }
 
-/// A message of the conversation.
-#[derive(Clone, Debug, Default)]
-pub struct Message {
-    /// `system`, `user`, `assistant` or `tool`.
-    pub role: String,
-    /// Its text.
-    pub text: String,
-    /// Its reasoning, of an assistant's message.
-    pub reasoning: String,
-    /// Its calls, of an assistant's message.
-    pub calls: Vec<ToolCall>,
-    /// The id of the call that it answers, of a tool's message.
-    pub answers: Option<String>,
+/// What was said since the assistant's last turn.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// The user's texts, part by part, over all messages.
+    pub user: Vec<String>,
+    /// The last result of a tool.
+    pub result: Option<String>,
 }
 
 /// A declared tool.
@@ -67,35 +84,12 @@ pub struct Message {
 pub struct Tool {
     /// Its name.
     pub name: String,
-    /// What it is for.
-    pub description: String,
     /// The JSON schema of its arguments.
-    pub parameters: Value,
-}
-
-impl Job {
-    /// What a parser must know of the request, given what the prompt left open.
-    pub fn request(&self, opened: Option<Channel>) -> Request {
-        Request::new()
-            .opened(opened)
-            .tools(self.tools.iter().map(|tool| tool.name.clone()))
-            .tool_choice(self.tool_choice.clone())
-    }
-
-    /// The channel that the prompt opens.
-    pub const fn opens(&self) -> Channel {
-        if self.thinking { Channel::Think } else { Channel::Response }
-    }
-
-    /// The calls that the conversation has so far.
-    pub fn calls(&self) -> usize {
-        self.messages.iter().map(|message| message.calls.len()).sum()
-    }
-
-    /// The text of the last message of the user.
-    pub fn last_user(&self) -> &str {
-        self.messages.iter().rfind(|message| message.role == "user").map_or("", |message| &message.text)
-    }
+    pub parameters: Option<Box<RawValue>>,
+    /// Whether its arguments must satisfy the schema.
+    pub strict: bool,
+    /// The namespace and the name that the client knows it by, where it has both.
+    pub space: Option<(String, String)>,
 }
 
 /// A generation that has begun.
@@ -104,6 +98,8 @@ pub struct Generation {
     pub prompt_tokens: u64,
     /// Those of them that came from a cache.
     pub cached_tokens: u64,
+    /// Whether both are the engine's last word: it has begun to generate.
+    pub counted: bool,
     /// The channel that the prompt left open.
     pub opened: Option<Channel>,
     /// What is generated.
@@ -120,6 +116,19 @@ pub struct Step {
     pub chunks: Vec<Chunk>,
     /// The engine's finish reason, with the last step.
     pub end: Option<String>,
+    /// What the engine counted so far.
+    pub usage: Option<Counted>,
+}
+
+/// Tokens, as far as the engine counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// Those of the prompt that are billed.
+    pub prompt_tokens: Option<u64>,
+    /// Those of them that came from a cache.
+    pub cached_tokens: Option<u64>,
+    /// Those that were generated.
+    pub completion_tokens: Option<u64>,
 }
 
 /// A token delta.
@@ -146,6 +155,27 @@ pub enum EngineError {
     /// The request asks for what the engine cannot do.
     #[error("{0}")]
     Refused(String),
+    /// The prompt and the answer are longer than the engine's context.
+    #[error("{0}")]
+    TooLong(String),
+    /// The engine takes nothing more now.
+    #[error("{said}")]
+    Busy {
+        /// What it says.
+        said: String,
+        /// Whether it is this client that asks for too much, and not all of them together.
+        of_client: bool,
+        /// When it may take more, in seconds, as it says.
+        retry_after: Option<String>,
+    },
+    /// The engine was not done in time.
+    #[error("{said}")]
+    Late {
+        /// What it was late with.
+        said: String,
+        /// How long it had.
+        after: Duration,
+    },
     /// The engine cannot be reached, or does not speak as expected.
     #[error("{0}")]
     Failed(String),

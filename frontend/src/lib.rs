@@ -4,68 +4,98 @@
 //! it comes. Held: what each request holds, as long as its client stays.
 //! [`chat`] is the handler to read first, [`turn`] what it holds of a choice.
 
+pub mod admit;
+mod body;
 pub mod chat;
 pub mod engine;
+pub mod engine_options;
 pub mod error;
 pub mod ids;
 pub mod messages;
+mod models;
+mod notice;
 pub mod one;
+pub mod operate;
 pub mod request;
 pub mod responses;
 pub mod turn;
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::{Bytes, to_bytes};
-use axum::extract::{Path, Request, State};
+use axum::body::Bytes;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Json, Router, serve::ListenerExt};
-use serde_json::{Value, json};
+use axum::{Router, serve::ListenerExt};
+use kimi_xtml_tokenizer::Tokenizer;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
+use admit::Models;
 use engine::Engine;
 use error::ApiError;
+use operate::Operate;
+use request::Policy;
+
+/// Large requests that are read at the same time.
+const HEAVY: usize = 2;
 
 /// What all requests share.
 pub struct App {
     /// What generates.
     pub engine: Arc<dyn Engine>,
-    /// The name of the model.
-    pub model: String,
-    /// The largest body that is read, in bytes.
-    pub max_body: usize,
+    /// The names of the model.
+    pub models: Models,
+    /// The model's tokenizer, if its ranks are there.
+    pub tokenizer: Option<Arc<Tokenizer>>,
+    /// What requests may ask for.
+    pub policy: Policy,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
+    /// How long a stream is silent before it says that it is alive.
+    pub keep_alive: Duration,
     /// Whether call ids are random, and not `{name}_{index}`.
     pub random_ids: bool,
+    /// Lets a few large requests be read at the same time.
+    pub heavy: Arc<Semaphore>,
+    /// What whoever runs the server needs.
+    pub operate: Operate,
 }
 
 impl App {
     /// An engine under a model's name; bodies of at most 32 MiB, sent within 30 s.
     pub fn new(engine: Arc<dyn Engine>, model: &str) -> Self {
-        let body_timeout = Duration::from_secs(30);
-        App { engine, model: model.into(), max_body: 32 << 20, body_timeout, random_ids: false }
+        App {
+            engine,
+            models: Models::new(model, &[]),
+            tokenizer: None,
+            policy: Policy::default(),
+            body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(10),
+            random_ids: false,
+            heavy: Arc::new(Semaphore::new(HEAVY)),
+            operate: Operate::default(),
+        }
     }
 
     /// The paths that are served.
     pub fn router(self) -> Router {
         let nothing = || async { ApiError::new(StatusCode::NOT_FOUND, "there is nothing at this path") };
         let other = || async { ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path does not take this method") };
-        Router::new()
+        let paths = Router::new()
             .route("/v1/chat/completions", post(chat::completions))
             .route("/v1/messages", post(messages::messages))
+            .route("/v1/messages/count_tokens", post(messages::count_tokens))
             .route("/v1/responses", post(responses::responses))
-            .route("/v1/models", get(models))
-            .route("/v1/models/{model}", get(model))
+            .route("/v1/models", get(models::all))
+            .route("/v1/models/{model}", get(models::one))
             .fallback(nothing)
-            .method_not_allowed_fallback(other)
-            .with_state(Arc::new(self))
+            .method_not_allowed_fallback(other);
+        self.operate.clone().around(paths).with_state(Arc::new(self))
     }
 
-    /// Serves on this listener, for ever. Frames are small: they go out without waiting for more.
+    /// Serves on this listener until it is drained. Frames are small: they go out without waiting for more.
     ///
     /// # Errors
     /// What the system says when it accepts no connection any more.
@@ -73,44 +103,23 @@ impl App {
         let listener = listener.tap_io(|connection| {
             let _ = connection.set_nodelay(true); // without it frames go out late, but they go out
         });
-        axum::serve(listener, self.router()).await
+        let drain = self.operate.drain.clone();
+        let served = axum::serve(listener, self.router()).with_graceful_shutdown(drain.clone().begun());
+        tokio::select! {
+            served = served => served,
+            () = drain.over() => Ok(()),
+        }
     }
 
     /// The body of a request, within the limits.
     async fn body(&self, request: Request) -> Result<Bytes, ApiError> {
-        let read = tokio::time::timeout(self.body_timeout, to_bytes(request.into_body(), self.max_body)).await;
-        let read = read.map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive"))?;
-        read.map_err(|error| match error.source() {
-            Some(source) if source.to_string().contains("length limit") => {
-                let message = format!("the body is larger than {} bytes", self.max_body);
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message).code("request_too_large")
-            }
-            _ => ApiError::new(StatusCode::BAD_REQUEST, "the body broke off"),
-        })
-    }
-
-    /// Refuses other models.
-    fn knows(&self, model: &str) -> Result<(), ApiError> {
-        if model == self.model {
-            return Ok(());
-        }
-        let message = format!("the model `{model}` does not exist; this server has `{}`", self.model);
-        Err(ApiError { param: Some("model".into()), ..ApiError::new(StatusCode::NOT_FOUND, message) }
-            .code("model_not_found"))
-    }
-
-    fn card(&self) -> Value {
-        json!({"id": self.model, "object": "model", "created": 1_790_000_000, "owned_by": "kimi-xtml"})
+        body::body(request, self.policy.max_body, self.body_timeout).await
     }
 }
 
-async fn models(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"object": "list", "data": [app.card()]}))
-}
-
-async fn model(State(app): State<Arc<App>>, Path(model): Path<String>) -> Result<Json<Value>, ApiError> {
-    app.knows(&model)?;
-    Ok(Json(app.card()))
+/// What comes within this time; none if it was over. Dropped, it loses nothing that is a stream's next item.
+async fn within<T>(time: Duration, next: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(time, next).await.ok()
 }
 
 /// Unix time in seconds.

@@ -4,7 +4,6 @@
 //! turn, and the bytes of one step.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -13,14 +12,18 @@ use bytes::BytesMut;
 use kimi_xtml::{Delta, IdPolicy};
 use tokio_stream::StreamExt;
 
-use crate::App;
+use crate::admit::Asked;
 use crate::chat::usage_headers;
-use crate::engine::{EngineError, Job, Steps};
+use crate::engine::{EngineError, Steps};
 use crate::error::ApiError;
 use crate::turn::Turn;
+use crate::{App, within};
 
 /// How an API writes events.
 pub trait Events: Send + 'static {
+    /// Says, where nothing else is to say, that the connection is alive.
+    const ALIVE: &'static str;
+
     /// Before the first delta.
     fn start(&mut self, turn: &Turn, out: &mut BytesMut);
     /// A delta.
@@ -35,16 +38,17 @@ pub trait Events: Send + 'static {
 ///
 /// # Errors
 /// What the engine refuses.
-pub(crate) async fn begin(app: &App, job: Job, stops: &[String], ids: IdPolicy) -> Result<(Turn, Steps), ApiError> {
-    let job = Arc::new(job);
-    let generation = app.engine.start(job.clone(), 0).await?;
-    Ok(Turn::new(&job, generation, ids, stops, false))
+pub(crate) async fn begin(app: &App, asked: Asked, ids: IdPolicy) -> Result<(Turn, Steps), ApiError> {
+    let generation = app.engine.start(asked.job, 1).await?.pop();
+    let generation = generation.ok_or_else(|| EngineError::Failed("the engine started nothing".into()))?;
+    Ok(Turn::new(&asked.turn, generation, ids, false))
 }
 
 /// The events, as they are generated.
-pub(crate) fn stream(turn: Turn, mut steps: Steps, mut events: impl Events) -> Response {
+pub(crate) fn stream<E: Events>(app: &App, turn: Turn, mut steps: Steps, mut events: E) -> Response {
+    let keep_alive = app.keep_alive;
     let mut turn = turn.without_message();
-    let headers = usage_headers(&turn.usage());
+    let headers = turn.counted().then(|| usage_headers(&turn.usage()));
     let body = Body::from_stream(async_stream::stream! {
         let mut out = BytesMut::new();
         events.start(&turn, &mut out);
@@ -54,7 +58,11 @@ pub(crate) fn stream(turn: Turn, mut steps: Steps, mut events: impl Events) -> R
                 yield Ok::<Bytes, Infallible>(out.split().freeze());
             }
             let broken = || Err(EngineError::Failed("the engine broke the generation off".into()));
-            match steps.next().await.unwrap_or_else(broken) {
+            let Some(next) = within(keep_alive, steps.next()).await else {
+                yield Ok(Bytes::from_static(E::ALIVE.as_bytes()));
+                continue;
+            };
+            match next.unwrap_or_else(broken) {
                 Ok(step) => turn.take(step),
                 Err(error) => {
                     turn.finish("abort");
@@ -74,14 +82,18 @@ pub(crate) fn stream(turn: Turn, mut steps: Steps, mut events: impl Events) -> R
 }
 
 /// The turn when it has ended, and its finish reason.
-pub(crate) async fn whole(mut turn: Turn, mut steps: Steps) -> (Turn, &'static str) {
-    while turn.end().is_none()
-        && let Some(Ok(step)) = steps.next().await
-    {
-        turn.take(step);
+///
+/// # Errors
+/// If the engine fails, or breaks off: what it had said is no answer.
+pub(crate) async fn whole(mut turn: Turn, mut steps: Steps) -> Result<(Turn, &'static str), ApiError> {
+    loop {
+        let Some(step) = steps.next().await else {
+            return Err(EngineError::Failed("the engine broke the generation off".into()).into());
+        };
+        turn.take(step?);
         turn.clear();
+        if let Some(reason) = turn.end() {
+            return Ok((turn, reason));
+        }
     }
-    turn.finish("abort");
-    let reason = turn.end().unwrap_or_default();
-    (turn, reason)
 }

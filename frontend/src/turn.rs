@@ -4,40 +4,52 @@
 //! deltas of one step, and, where the request asks for them, ids and log-probabilities of tokens that are not out yet.
 //! Nothing here knows of HTTP, or of how a delta is written.
 
-use kimi_xtml::{Chat, Delta, IdPolicy, Logprob, Marker, Message, Parser, Span, Stop, Tokens, Usage};
+use kimi_xtml::{
+    Channel, Chat, Delta, Event, IdPolicy, Logprob, Marker, Message, Parser, Sink, Span, Stop, Tokens, Usage,
+};
 
-use crate::engine::{Chunk, Generation, Job, Step, Steps};
+use crate::admit::Spec;
+use crate::engine::{Chunk, Generation, Step, Steps};
+use crate::notice;
+use crate::operate::watch::Watch;
 
 /// A token's id, and its log-probability if it is known.
 type Token = (u32, Option<Logprob>);
-
 /// A choice that is being generated.
 #[derive(Debug)]
 pub struct Turn {
     parser: Parser,
-    sink: Stop<Chat>,
+    sink: Calls,
     tokens: Option<Tokens<Token>>,
     usage: Usage,
+    counted: bool,
+    opened: Option<Channel>,
     end: Option<&'static str>,
+    watch: Watch,
 }
 
 impl Turn {
     /// The turn of a generation that has begun, and its steps.
-    pub fn new(job: &Job, generation: Generation, ids: IdPolicy, stops: &[String], keep_tokens: bool) -> (Turn, Steps) {
+    pub fn new(spec: &Spec, generation: Generation, ids: IdPolicy, keep_tokens: bool) -> (Turn, Steps) {
+        let stop = Stop::new(Chat::new(ids), &spec.stops);
+        let (watch, steps) = Watch::new(generation.steps);
         let turn = Turn {
-            parser: Parser::new(job.request(generation.opened)),
-            sink: Stop::new(Chat::new(ids), stops),
+            parser: Parser::new(spec.request(generation.opened)),
+            sink: Calls { stop, several: spec.parallel, done: None },
             tokens: keep_tokens.then(Tokens::new),
             usage: Usage::new(generation.prompt_tokens, 0).with_cached_tokens(generation.cached_tokens),
+            counted: generation.counted,
+            opened: generation.opened,
             end: None,
+            watch,
         };
-        (turn, generation.steps)
+        (turn, steps)
     }
 
     /// Without the message: memory then does not grow with the stream.
     #[must_use]
     pub fn without_message(mut self) -> Self {
-        *self.sink.inner_mut() = std::mem::take(self.sink.inner_mut()).without_message();
+        *self.sink.stop.inner_mut() = std::mem::take(self.sink.stop.inner_mut()).without_message();
         self
     }
 
@@ -49,6 +61,11 @@ impl Turn {
             }
             self.push(chunk);
         }
+        if let (None, Some(counted)) = (self.end, step.usage) {
+            self.usage.prompt_tokens = counted.prompt_tokens.unwrap_or(self.usage.prompt_tokens);
+            self.usage.cached_tokens = counted.cached_tokens.unwrap_or(self.usage.cached_tokens);
+            self.usage.completion_tokens = counted.completion_tokens.unwrap_or(self.usage.completion_tokens);
+        }
         if let Some(reason) = step.end {
             self.finish(&reason);
         }
@@ -59,15 +76,24 @@ impl Turn {
         if self.end.is_some() {
             return;
         }
-        let reason = self.parser.finish(reason, &mut self.sink);
-        self.sink.flush();
-        self.end = Some(match (reason, self.sink.met()) {
+        let said = self.parser.finish(reason, &mut self.sink);
+        self.sink.stop.flush();
+        notice::about(self.opened, reason, &self.parser.report());
+        let reason = said;
+        self.end = Some(match (reason, self.sink.stop.met()) {
             (_, Some(_)) | ("stop", _) => "stop",
             ("tool_calls", _) => "tool_calls",
             ("content_filter", _) => "content_filter",
             // `length`, and what clients have no word for, such as an abort: not all was said.
             _ => "length",
         });
+        let said = if reason == "abort" { "abort" } else { self.end.unwrap_or_default() };
+        self.watch.end(said, &self.usage(), &self.parser.report());
+    }
+
+    /// Whether the tokens of the prompt were counted for good when the generation began.
+    pub fn counted(&self) -> bool {
+        self.counted
     }
 
     /// The finish reason, once there is one.
@@ -77,12 +103,12 @@ impl Turn {
 
     /// The stop string that was met.
     pub fn stopped_by(&self) -> Option<&str> {
-        self.sink.met()
+        self.sink.stop.met()
     }
 
     /// The message so far, if it is kept.
     pub fn message(&self) -> Option<&Message> {
-        self.sink.inner().message()
+        self.sink.stop.inner().message()
     }
 
     /// The tokens so far. The reasoning ones are those whose text the parser gave out as reasoning.
@@ -98,21 +124,25 @@ impl Turn {
 
     /// What came of the last step, each delta with the tokens that made it.
     pub fn deltas(&self) -> impl Iterator<Item = (Delta<'_>, Made<'_>)> {
-        self.sink.inner().deltas_with_spans().map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
+        self.sink
+            .stop
+            .inner()
+            .deltas_with_spans()
+            .map(|(delta, span)| (delta, Made { tokens: self.tokens.as_ref(), span }))
     }
 
     /// Forgets the deltas, and the tokens that made them.
     pub fn clear(&mut self) {
         if let Some(tokens) = &mut self.tokens {
-            let out = self.sink.inner().deltas_with_spans().last().map_or(0, |(_, span)| span.bytes.end);
-            tokens.forget_before(self.sink.held_from().map_or(out, |held| held.min(out)));
+            let out = self.sink.stop.inner().deltas_with_spans().last().map_or(0, |(_, span)| span.bytes.end);
+            tokens.forget_before(self.sink.stop.held_from().map_or(out, |held| held.min(out)));
         }
-        self.sink.inner_mut().clear();
+        self.sink.stop.inner_mut().clear();
     }
 
     /// The whole message, if it was kept.
     pub fn into_message(self) -> Option<Message> {
-        self.sink.into_inner().into_message()
+        self.sink.stop.into_inner().into_message()
     }
 
     fn push(&mut self, chunk: Chunk) {
@@ -143,13 +173,46 @@ impl Turn {
                 self.parser.push_bytes(&bytes, &mut self.sink);
             }
         }
-        if let Some(cut) = self.sink.cut() {
+        if let Some(cut) = self.sink.stop.cut() {
             // What the stop string cut off is in neither text nor usage.
             if let Some(begun) = &cut.tokens {
                 let exact = self.tokens.as_ref().map(|tokens| tokens.begun_before(cut.bytes.start));
                 self.usage.completion_tokens = exact.unwrap_or(begun.start);
             }
             self.end = Some("stop");
+        } else if let Some(end) = &self.sink.done {
+            // What came after the call is in neither text nor usage.
+            if let Some(tokens) = &end.tokens {
+                self.usage.completion_tokens = self.usage.completion_tokens.min(tokens.end);
+            }
+            self.end = Some("tool_calls");
+        }
+        if let Some(end) = self.end {
+            self.watch.end(end, &self.usage(), &self.parser.report());
+        }
+    }
+}
+
+/// Events up to the end of the first complete call, where the client takes no more than one.
+#[derive(Debug)]
+struct Calls {
+    stop: Stop<Chat>,
+    several: bool,
+    done: Option<Span>,
+}
+
+impl Sink for Calls {
+    fn event(&mut self, event: Event<'_>, span: Span) {
+        if self.done.is_none() {
+            let last = !self.several && matches!(event, Event::CallEnd { complete: true, .. });
+            self.done = last.then(|| span.clone());
+            self.stop.event(event, span);
+        }
+    }
+
+    fn call_name(&mut self, span: Span) {
+        if self.done.is_none() {
+            self.stop.call_name(span);
         }
     }
 }

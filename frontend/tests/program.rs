@@ -1,9 +1,12 @@
 //! The program: it says where it listens, serves what its arguments say, and says what is wrong with them.
 
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
+use support::client;
 
 struct Program(Child);
 
@@ -26,7 +29,7 @@ async fn answer(arguments: &[&str], model: &str) -> Value {
     let url = line.trim().strip_prefix("listening on ").unwrap();
     assert!(url.starts_with("http://127.0.0.1:"));
     let body = json!({"model": model, "messages": [{"role": "user", "content": "C001"}]}).to_string();
-    let response = reqwest::Client::new().post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
+    let response = client().post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
     serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
 }
 

@@ -139,7 +139,9 @@ impl Validator {
             }
             Next::Hex | Next::Nothing => return None,
             number => match (number, byte) {
-                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => return self.digits(number, rest),
+                (Next::Digits | Next::Fraction | Next::ExponentDigits, b'0'..=b'9') => {
+                    return self.digits(number, rest);
+                }
                 (Next::Minus, b'0') => Next::Zero,
                 (Next::Minus, b'1'..=b'9') => return self.digits(Next::Digits, rest),
                 (Next::Zero | Next::Digits, b'.') => Next::Point,

@@ -1,8 +1,13 @@
 //! JSON schema -> a value that it takes.
 //!
 //! In: a schema, as tools declare their parameters. Out: a value, the same for the same seed, or why there is none.
-//! Held: how much more may be written, so that no schema makes a server write without end.
+//! Held: the [`Budget`] of the request, of which every look at a schema takes its share, so that none of them makes a
+//! server work without end.
 //! Optional properties are written near the root; further down a value is as shallow as the schema lets it be.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::{Map, Number, Value};
@@ -13,26 +18,58 @@ const DEPTH: usize = 24;
 const GENEROUS: usize = 3;
 /// Schemas within schemas that are followed: an option may have options without a level between them.
 const NESTED: usize = 100;
-/// What one attempt may spend: a character costs 1, a value `NODE`.
-const FUEL: usize = 200_000;
+/// What one attempt may spend: a character costs 1, a value or a node of a schema that is copied `NODE`.
+const FUEL: usize = 400_000;
 const NODE: usize = 20;
+/// The longest pattern that is read, in bytes: a short one can stand for a large automaton.
+const PATTERN: usize = 1000;
 
 /// A schema without a value, or without one that is small enough to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no value of reasonable size was found for the schema")]
 pub struct NoValue;
 
+/// What the values of a request may cost together, and whether its client is still there.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    fuel: usize,
+    left: Arc<AtomicBool>,
+}
+
+impl Budget {
+    /// The budget of a request; `left` tells that nobody waits for it any more.
+    pub fn new(left: Arc<AtomicBool>) -> Self {
+        Budget { fuel: 4 * FUEL, left }
+    }
+
+    /// Takes what the next attempt may spend.
+    fn attempt(&mut self) -> Option<usize> {
+        let share = self.fuel.min(FUEL);
+        self.fuel -= share;
+        (share > 0).then_some(share)
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
 /// A value that `schema` takes.
 ///
 /// # Errors
 /// [`NoValue`] if there is none, or none that can be written within the limits.
-pub fn value(schema: &Value, seed: u64) -> Result<Value, NoValue> {
+pub fn value(schema: &Value, seed: u64, budget: &mut Budget) -> Result<Value, NoValue> {
     // The shallowest limit that will do, so that recursion ends as soon as it may.
     (GENEROUS + 2..=DEPTH)
         .find_map(|depth| {
-            let mut writer =
-                Writer { root: schema, random: fastrand::Rng::with_seed(seed), fuel: FUEL, nested: 0, depth };
-            writer.value(schema, "", 0)
+            let fuel = budget.attempt()?;
+            let random = fastrand::Rng::with_seed(seed);
+            let mut writer = Writer { root: schema, random, fuel, left: &budget.left, nested: 0, depth };
+            let value = writer.value(schema, "", 0);
+            budget.fuel += writer.fuel; // what it did not spend
+            value
         })
         .ok_or(NoValue)
 }
@@ -41,6 +78,7 @@ struct Writer<'s> {
     root: &'s Value,
     random: fastrand::Rng,
     fuel: usize,
+    left: &'s AtomicBool,
     nested: usize,
     depth: usize,
 }
@@ -96,7 +134,7 @@ impl Writer<'_> {
     ) -> Option<Value> {
         let first = self.random.usize(..options.len().max(1));
         (0..options.len()).find_map(|offset| {
-            let mut whole = schema.clone();
+            let mut whole = self.copy(schema)?;
             whole.remove(key);
             let option = match &options[(first + offset) % options.len()] {
                 Value::Object(option) => self.resolve(option, 0)?,
@@ -124,10 +162,11 @@ impl Writer<'_> {
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         let required: Vec<&str> = strings(schema.get("required")).collect();
+        let wanted: HashSet<&str> = required.iter().copied().collect();
         let others = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
         let mut object = Map::new();
         for (name, property) in properties {
-            let value = match required.contains(&&**name) {
+            let value = match wanted.contains(&**name) {
                 true => Some(self.value(property, name, level + 1)?),
                 false if level < GENEROUS => self.value(property, name, level + 1),
                 false => None,
@@ -164,6 +203,9 @@ impl Writer<'_> {
         let mut array: Vec<Value> = Vec::new();
         while array.len() < wanted {
             let item = prefix.get(array.len()).unwrap_or(items);
+            if distinct(schema) {
+                self.spend(array.len())?;
+            }
             match self.value(item, name, level + 1) {
                 Some(value) if distinct(schema) && array.contains(&value) && array.len() >= least => break,
                 Some(value) if distinct(schema) && array.contains(&value) => self.spend(value.to_string().len())?,
@@ -180,6 +222,10 @@ impl Writer<'_> {
         let most = size(schema, "maxLength").unwrap_or(usize::MAX);
         self.spend(least)?;
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+            self.spend(pattern.len().saturating_mul(10 * NODE))?;
+            if pattern.len() > PATTERN {
+                return None;
+            }
             let hir = regex_syntax::parse(pattern).ok()?;
             return (0..=least.max(1)).find_map(|times| {
                 let mut text = String::new();
@@ -197,9 +243,8 @@ impl Writer<'_> {
             Some("ipv4") => "192.0.2.1".into(),
             _ => format!("{} {}", if name.is_empty() { "value" } else { name }, self.random.u32(1..100)),
         };
-        while text.chars().count() < least {
-            text.push(self.random.lowercase());
-        }
+        let missing = least.saturating_sub(text.chars().count());
+        text.extend(std::iter::repeat_with(|| self.random.lowercase()).take(missing));
         Some(text.chars().take(most).collect())
     }
 
@@ -250,7 +295,7 @@ impl Writer<'_> {
         let middle = if any && least.is_finite() && most.is_finite() { f64::midpoint(least, most) } else { f64::NAN };
         let steps = [[guess, 0.0], near(least), near(least + step), near(most), near(most - step)];
         let number = steps.into_iter().flatten().chain([middle]).find(|number| number.is_finite() && fits(*number))?;
-        if number.fract() == 0.0 && number.abs() < 9e18 && (whole || number == 0.0) {
+        if number.fract() == 0.0 && number.abs() < 9e18 {
             return Some(Value::from(number as i64));
         }
         Number::from_f64(number).map(Value::Number)
@@ -262,7 +307,7 @@ impl Writer<'_> {
         if hops > DEPTH {
             return None;
         }
-        let mut whole = schema.clone();
+        let mut whole = self.copy(schema)?;
         let target = whole.remove("$ref");
         let parts = whole.remove("allOf");
         let root = self.root;
@@ -283,7 +328,16 @@ impl Writer<'_> {
         Some(whole)
     }
 
+    /// A copy of a schema, which costs what it is large.
+    fn copy(&mut self, schema: &Map<String, Value>) -> Option<Map<String, Value>> {
+        self.spend(schema.values().map(nodes).sum::<usize>().saturating_mul(NODE))?;
+        Some(schema.clone())
+    }
+
     fn spend(&mut self, amount: usize) -> Option<()> {
+        if self.left.load(Ordering::Relaxed) {
+            self.fuel = 0;
+        }
         self.fuel = self.fuel.checked_sub(amount)?;
         Some(())
     }
@@ -342,6 +396,15 @@ fn fits(value: &Value, schema: &Map<String, Value>) -> bool {
         && length.is_none_or(|length| length <= size(schema, "maxLength").unwrap_or(usize::MAX))
         && number.is_none_or(|number| number >= bound("minimum").unwrap_or(f64::NEG_INFINITY))
         && number.is_none_or(|number| number <= bound("maximum").unwrap_or(f64::INFINITY))
+}
+
+/// How many values a value is made of.
+fn nodes(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(nodes).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(nodes).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 fn distinct(schema: &Map<String, Value>) -> bool {

@@ -1,20 +1,35 @@
 //! The engine that needs no model: it replays recorded streams, or writes a plausible turn.
 //!
 //! In: a [`Job`]. Out: a turn, rendered as Kimi K3 generates it, cut into tokens and streamed at a settable pace. Held:
-//! the recorded streams; for a generation, the tokens that have not gone out.
+//! the recorded streams; for a request, one turn that all its choices say, each token made when it is asked for.
 //! Without records it calls the tools that the user names (or any, if it must), with arguments that their schemas
-//! take; says what a tool said; writes JSON where a schema asks for it; and otherwise repeats the user's words.
+//! take; says what a tool said; writes JSON where a schema asks for it; and otherwise repeats the user's words. What the
+//! user says is all that was said since the assistant's last turn: agents add reminders to it.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aho_corasick::{AhoCorasick, MatchKind};
 use futures_util::future::BoxFuture;
-use kimi_xtml::{Message, ToolCall, ToolChoice, render_pieces};
+use kimi_xtml::{Channel, Message, Piece, ToolCall, ToolChoice, render_pieces};
+use kimi_xtml_cli::cases::Case;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
 use super::replay::{self, Replay};
-use super::{Chunk, Engine, EngineError, Generation, Job, Step, Tool, schema, tokens};
+use super::schema::{self, Budget};
+use super::tokens::{self, Token};
+use super::{Chunk, Engine, EngineError, Generation, Job, Step, Tool};
+
+/// Turns that are written at the same time, each on a thread of its own.
+const WRITERS: usize = 2;
+/// The longest schema that values are made up for, in bytes.
+const LONGEST_SCHEMA: usize = 256 << 10;
 
 /// The engine, and its pace.
 #[derive(Debug)]
@@ -25,48 +40,91 @@ pub struct Scripted {
     pub rate: Option<f64>,
     /// Token deltas that go out in one step.
     pub group: NonZeroUsize,
+    /// Lets a few turns be written at the same time.
+    pub writers: Arc<Semaphore>,
 }
 
 impl Default for Scripted {
     fn default() -> Self {
-        Scripted { replay: Replay::default(), rate: None, group: NonZeroUsize::MIN }
+        let writers = Arc::new(Semaphore::new(WRITERS));
+        Scripted { replay: Replay::default(), rate: None, group: NonZeroUsize::MIN, writers }
     }
 }
 
 impl Engine for Scripted {
-    fn start(&self, job: Arc<Job>, choice: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
+    fn start(&self, job: Job, choices: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>> {
         Box::pin(async move {
-            let (opened, mut chunks, mut reason) = if self.replay.is_empty() {
-                let opened = Some(job.opens());
-                let turn = turn(&job, choice)?;
-                let pieces = render_pieces(&turn, opened).map_err(|error| EngineError::Failed(error.to_string()))?;
-                let written =
-                    tokens::of_pieces(&pieces).into_iter().map(|token| written(token, job.logprobs)).collect();
-                (opened, written, "stop".to_owned())
+            let (tokens, repeated) = (job.prompt.tokens, job.prompt.repeated);
+            let (max, logprobs) = (job.max_tokens.unwrap_or(u64::MAX), job.logprobs);
+            let (opened, reason, script) = if self.replay.is_empty() {
+                (job.prompt.opened, "stop".into(), Script::Written(self.write(job, choices).await?))
             } else {
-                let case = self.replay.find(job.last_user());
-                let reason = case.context.engine_finish_reason.clone();
-                (replay::opened(case), replay::chunks(case, choice, job.logprobs), reason)
+                let case = self.replay.find(&job.said);
+                (replay::opened(&case), case.context.engine_finish_reason.clone(), Script::Recorded(case))
             };
-            if let Some(max) = job.max_tokens.filter(|&max| max < count(&chunks)) {
-                cut(&mut chunks, max);
-                reason = "length".into();
-            }
-            let costs: Vec<u64> = job.messages.iter().map(|message| tokens::count(&message.text) + 4).collect();
-            let said = job.messages.iter().rposition(|message| message.role == "assistant").unwrap_or(0);
-            Ok(Generation {
-                prompt_tokens: costs.iter().sum(),
-                cached_tokens: costs[..said].iter().sum(),
+            let generation = |choice| Generation {
+                prompt_tokens: tokens,
+                cached_tokens: repeated,
+                counted: true,
                 opened,
-                steps: Box::pin(paced(chunks, reason, self.group, self.rate)),
-            })
+                steps: Box::pin(paced(script.clone(), choice, logprobs, max, reason.clone(), self.group, self.rate)),
+            };
+            Ok((0..choices).map(generation).collect())
         })
     }
 }
 
-/// Streams the deltas, `group` of them a step, at `rate` tokens a second.
+impl Scripted {
+    /// Writes the turn, away from the threads that serve, and no longer than its client waits.
+    async fn write(&self, job: Job, choices: usize) -> Result<Arc<Written>, EngineError> {
+        let gone = |_| EngineError::Failed("the scripted engine is shutting down".into());
+        let permit = self.writers.clone().acquire_owned().await.map_err(gone)?;
+        let left = Left::default();
+        let mut budget = Budget::new(left.0.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            Written::new(job, choices, &mut budget)
+        });
+        written
+            .await
+            .map_err(|error| EngineError::Failed(format!("the scripted engine failed: {error}")))?
+            .map(Arc::new)
+    }
+}
+
+/// Says when it is dropped that nobody waits any more.
+#[derive(Default)]
+struct Left(Arc<AtomicBool>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What is said.
+#[derive(Clone)]
+enum Script {
+    Recorded(Arc<Case>),
+    Written(Arc<Written>),
+}
+
+impl Script {
+    fn chunks(&self, choice: usize, logprobs: Option<usize>) -> Box<dyn Iterator<Item = Chunk> + Send + '_> {
+        match self {
+            Script::Recorded(case) => Box::new(replay::chunks(case, choice, logprobs)),
+            Script::Written(turn) => Box::new(turn.tokens(choice).map(move |token| chunk(token, logprobs))),
+        }
+    }
+}
+
+/// Streams the deltas, `group` of them a step, at `rate` tokens a second, at most `max` tokens. A delta of several tokens
+/// that would go beyond does not go.
 fn paced(
-    chunks: Vec<Chunk>,
+    script: Script,
+    choice: usize,
+    logprobs: Option<usize>,
+    max: u64,
     reason: String,
     group: NonZeroUsize,
     rate: Option<f64>,
@@ -74,18 +132,24 @@ fn paced(
     async_stream::stream! {
         let started = Instant::now();
         let mut sent = 0;
-        let mut chunks = chunks.into_iter();
+        let mut chunks = script.chunks(choice, logprobs).peekable();
         loop {
-            let step: Vec<Chunk> = chunks.by_ref().take(group.get()).collect();
-            let end = chunks.as_slice().is_empty().then(|| reason.clone());
-            sent += count(&step);
+            let mut step = Vec::with_capacity(group.get());
+            while step.len() < group.get() && let Some(chunk) = chunks.next_if(|chunk| sent + count(chunk) <= max) {
+                sent += count(&chunk);
+                step.push(chunk);
+            }
+            let end = match chunks.peek() {
+                None => Some(reason.clone()),
+                Some(next) => (sent + count(next) > max).then(|| "length".to_owned()),
+            };
             if let Some(rate) = rate {
                 sleep_until(started + Duration::from_secs_f64(sent as f64 / rate)).await;
             } else {
                 tokio::task::consume_budget().await;
             }
             let done = end.is_some();
-            yield Ok(Step { chunks: step, end });
+            yield Ok(Step { chunks: step, end, usage: None });
             if done {
                 break;
             }
@@ -93,74 +157,120 @@ fn paced(
     }
 }
 
-fn written(token: tokens::Token, top: Option<usize>) -> Chunk {
-    let logprobs = top.map(|top| replay::logprob(token.id, &token.bytes, top));
-    Chunk::Tokens { ids: vec![token.id], text: token.text, logprobs: logprobs.into_iter().collect() }
+fn chunk(token: Token<'_>, top: Option<usize>) -> Chunk {
+    let logprobs = top.map(|top| replay::logprob(token.id, token.bytes, top));
+    Chunk::Tokens { ids: vec![token.id], text: token.text.into(), logprobs: logprobs.into_iter().collect() }
 }
 
-/// The tokens of deltas; one without ids counts as one.
-fn count(chunks: &[Chunk]) -> u64 {
-    chunks.iter().map(|chunk| if let Chunk::Tokens { ids, .. } = chunk { ids.len() as u64 } else { 1 }).sum()
+/// The tokens of a delta; one without ids counts as one.
+fn count(chunk: &Chunk) -> u64 {
+    if let Chunk::Tokens { ids, .. } = chunk { ids.len() as u64 } else { 1 }
 }
 
-/// Cuts the deltas after the first `max` tokens; a delta of several tokens that would go beyond goes whole.
-fn cut(chunks: &mut Vec<Chunk>, max: u64) {
-    let mut tokens = 0;
-    chunks.retain(|chunk| {
-        tokens += count(std::slice::from_ref(chunk));
-        tokens <= max
-    });
+/// A turn that was written.
+struct Written {
+    pieces: Vec<Piece<'static>>,
+    /// The number of the piece after which a further choice says which one it is, and how each says it.
+    echo: usize,
+    which: Vec<String>,
 }
 
-/// What the model says.
-fn turn(job: &Job, choice: usize) -> Result<Message, EngineError> {
-    let words = job.last_user();
-    let seed = words.bytes().fold(choice as u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
-    let reasoning = |text: String| if job.thinking { text } else { String::new() };
+impl Written {
+    fn new(mut job: Job, choices: usize, budget: &mut Budget) -> Result<Self, EngineError> {
+        let opened = job.prompt.opened;
+        let (message, echoes) = turn(&mut job, opened == Some(Channel::Think), budget)?;
+        let pieces = render_pieces(&message, opened).map_err(|error| EngineError::Failed(error.to_string()))?;
+        let echo = |piece: &Piece<'_>| matches!(piece, Piece::Text(said) if **said == message.content);
+        let echo = pieces.iter().rposition(echo).filter(|_| echoes);
+        let numbers = if echo.is_some() { 2..=choices } else { 2..=1 };
+        Ok(Written {
+            echo: echo.map_or(0, |echo| echo + 1),
+            which: numbers.map(|number| format!(" ({number})")).collect(),
+            pieces: pieces.into_iter().map(Piece::into_owned).collect(),
+        })
+    }
+
+    fn tokens(&self, choice: usize) -> impl Iterator<Item = Token<'_>> {
+        let (before, after) = self.pieces.split_at(self.echo);
+        let which = choice.checked_sub(1).and_then(|choice| self.which.get(choice));
+        let which = tokens::of_text(which.map_or("", String::as_str));
+        before.iter().flat_map(tokens::of_piece).chain(which).chain(after.iter().flat_map(tokens::of_piece))
+    }
+}
+
+/// What the model says, and whether it repeats the user.
+fn turn(job: &mut Job, thinks: bool, budget: &mut Budget) -> Result<(Message, bool), EngineError> {
+    let seed = job.said.user.iter().flat_map(|words| words.bytes());
+    let seed = seed.fold(0_u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let reasoning = |text: String| if thinks { text } else { String::new() };
     let tools = called(job);
     if !tools.is_empty() {
-        let calls = (0..).zip(tools).map(|(call, tool)| {
-            let arguments = schema::value(&tool.parameters, seed.wrapping_add(call))
-                .map_err(|error| EngineError::Refused(format!("tools: no arguments for `{}`: {error}", tool.name)))?;
-            let arguments = arguments.to_string();
-            Ok(ToolCall::new(&tool.name, arguments))
-        });
-        let calls = calls.collect::<Result<Vec<_>, EngineError>>()?;
+        let mut calls = Vec::new();
+        for (call, tool) in (0..).zip(tools) {
+            let arguments = match &tool.parameters {
+                None => "{}".to_owned(),
+                Some(schema) => made_up(schema, seed.wrapping_add(call), budget)
+                    .map_err(|why| EngineError::Refused(format!("tools: no arguments for `{}`: {why}", tool.name)))?,
+            };
+            calls.push(ToolCall::new(&tool.name, arguments));
+        }
         let names: Vec<_> = calls.iter().map(|call| &*call.name).collect();
         let reasoning = reasoning(format!("The user needs {}. I will call it.", names.join(" and ")));
-        return Ok(Message::of(reasoning, "", calls));
+        return Ok((Message::of(reasoning, "", calls), false));
     }
-    let content = match (&job.schema, job.messages.last()) {
+    let (content, echoes) = match (&job.schema, job.said.result.take()) {
         (Some(schema), _) => {
-            let value = schema::value(schema, seed);
-            value.map_err(|error| EngineError::Refused(format!("response_format: {error}")))?.to_string()
+            let value = made_up(schema, seed, budget);
+            (value.map_err(|why| EngineError::Refused(format!("response_format: {why}")))?, false)
         }
-        (None, Some(last)) if last.role == "tool" => format!("The tool says: {}", last.text),
-        _ if choice > 0 => format!("{words} ({})", choice + 1),
-        _ => words.to_owned(),
+        (None, Some(result)) => (format!("The tool says: {result}"), false),
+        (None, None) => match std::mem::take(&mut job.said.user) {
+            words if words.len() == 1 => (words.concat(), true),
+            words => (words.join("\n"), true),
+        },
     };
-    Ok(Message::of(reasoning("The user said something. I will repeat it.".into()), content, Vec::new()))
+    let reasoning = reasoning("The user said something. I will repeat it.".into());
+    Ok((Message::of(reasoning, content, Vec::new()), echoes))
+}
+
+/// A value that a schema takes, as JSON.
+fn made_up(schema: &RawValue, seed: u64, budget: &mut Budget) -> Result<String, String> {
+    if schema.get().len() > LONGEST_SCHEMA {
+        return Err(format!("its schema is longer than {LONGEST_SCHEMA} bytes"));
+    }
+    let schema: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
+    schema::value(&schema, seed, budget).map(|value| value.to_string()).map_err(|error| error.to_string())
 }
 
 /// The tools that are called in this turn.
 fn called(job: &Job) -> Vec<&Tool> {
-    let answered = job.messages.last().is_some_and(|last| last.role == "tool");
-    let words = job.last_user();
-    let named = || job.tools.iter().filter(|tool| words.contains(&tool.name));
+    let says = |word: &str| job.said.user.iter().any(|words| words.contains(word));
+    let named = named(job);
     let mut tools: Vec<&Tool> = match &job.tool_choice {
         ToolChoice::None => Vec::new(),
         ToolChoice::Named(name) => job.tools.iter().filter(|tool| tool.name == *name).collect(),
-        ToolChoice::Required if named().next().is_none() => job.tools.iter().take(1).collect(),
-        ToolChoice::Required => named().collect(),
-        ToolChoice::Auto if answered => Vec::new(),
-        ToolChoice::Auto if words.contains("tool") && named().next().is_none() => job.tools.iter().take(1).collect(),
-        ToolChoice::Auto => named().collect(),
+        ToolChoice::Required if named.is_empty() => job.tools.iter().take(1).collect(),
+        ToolChoice::Required => named,
+        ToolChoice::Auto if job.said.result.is_some() => Vec::new(),
+        ToolChoice::Auto if named.is_empty() && says("tool") => job.tools.iter().take(1).collect(),
+        ToolChoice::Auto => named,
     };
-    if words.contains("in parallel") && tools.len() == 1 {
+    if says("in parallel") && tools.len() == 1 {
         tools.push(tools[0]);
     }
     if !job.parallel {
         tools.truncate(1);
     }
     tools
+}
+
+/// The tools whose names the user says, in the order of their declaration. All names are looked for at once.
+fn named(job: &Job) -> Vec<&Tool> {
+    let names = job.tools.iter().map(|tool| &tool.name);
+    let Ok(names) = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(names) else {
+        return Vec::new(); // more names than an automaton can have
+    };
+    let found = job.said.user.iter().flat_map(|words| names.find_iter(words)).map(|name| name.pattern().as_usize());
+    let said: BTreeSet<usize> = found.collect();
+    said.into_iter().map(|tool| &job.tools[tool]).collect()
 }

@@ -1,61 +1,54 @@
 //! Text -> tokens, for engines that have no tokenizer.
 //!
-//! In: text, or rendered pieces. Out: tokens of a few letters each. Nothing is held.
+//! In: text, or rendered pieces. Out: tokens of a few letters each, one at a time. Held: where the next one begins.
 //! Words and signs are cut about where a real tokenizer cuts them. Tag names and quoted markers have the ids of Kimi's
 //! tokenizer, every other id is made up; a character of four bytes is two tokens, and its text comes with the second.
 
 use kimi_xtml::Piece;
 
 /// A token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token<'t> {
     /// Its id.
     pub id: u32,
     /// The text that a detokenizer gives for it: nothing, until a character is whole.
-    pub text: String,
+    pub text: &'t str,
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: &'t [u8],
 }
 
-impl Token {
-    fn new(text: &str) -> Self {
-        Token { id: id(text.as_bytes()), text: text.into(), bytes: text.into() }
-    }
-}
-
-/// The tokens of rendered pieces.
-pub fn of_pieces(pieces: &[Piece<'_>]) -> Vec<Token> {
-    let mut tokens = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Marker(marker) => tokens.push(Token { id: marker.id(), ..Token::new(marker.spelling()) }),
-            text => of_text(text.spelling(), &mut tokens),
-        }
-    }
-    tokens
+/// The tokens of a rendered piece.
+pub fn of_piece<'t>(piece: &'t Piece<'_>) -> impl Iterator<Item = Token<'t>> {
+    let text = piece.spelling();
+    let marker = if let Piece::Marker(marker) = piece { Some(marker.id()) } else { None };
+    let control = marker.map(|id| Token { id, text, bytes: text.as_bytes() });
+    control.into_iter().chain(of_text(if control.is_some() { "" } else { text }))
 }
 
 /// How many tokens a text has.
 pub fn count(text: &str) -> u64 {
-    let mut tokens = Vec::new();
-    of_text(text, &mut tokens);
-    tokens.len() as u64
+    of_text(text).count() as u64
 }
 
 /// The tokens of text that is no structure.
-pub fn of_text(mut text: &str, tokens: &mut Vec<Token>) {
-    while let Some(first) = text.chars().next() {
-        let len = token_len(text);
-        let (token, rest) = text.split_at(len);
-        text = rest;
-        if first.len_utf8() == 4 {
-            let (head, tail) = token.as_bytes().split_at(2);
-            tokens.push(Token { id: id(head), text: String::new(), bytes: head.into() });
-            tokens.push(Token { id: id(tail), text: token.into(), bytes: tail.into() });
-        } else {
-            tokens.push(Token::new(token));
+pub fn of_text(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut rest = text;
+    let mut second = None;
+    std::iter::from_fn(move || {
+        if let Some(second) = second.take() {
+            return Some(second);
         }
-    }
+        let first = rest.chars().next()?;
+        let (text, after) = rest.split_at(token_len(rest));
+        rest = after;
+        let bytes = text.as_bytes();
+        if first.len_utf8() < 4 {
+            return Some(Token { id: id(bytes), text, bytes });
+        }
+        let (head, tail) = bytes.split_at(2);
+        second = Some(Token { id: id(tail), text, bytes: tail });
+        Some(Token { id: id(head), text: "", bytes: head })
+    })
 }
 
 /// A blank and up to eight letters, up to three digits, or one other character.

@@ -36,7 +36,13 @@ pub(crate) async fn serve_app(app: App) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(app.serve(listener));
-    Server { url, client: reqwest::Client::new() }
+    Server { url, client: client() }
+}
+
+/// A client; TLS, which it never needs, has its cryptography.
+pub(crate) fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
 }
 
 /// Serves the scripted engine.
