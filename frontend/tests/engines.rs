@@ -16,21 +16,25 @@ use axum::routing::post;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use kimi_xtml::Channel;
-use kimi_xtml_frontend::engine::upstream::Upstream;
-use kimi_xtml_frontend::engine::{Chunk, Engine, EngineError, Generation, Job, Step};
+use kimi_xtml_frontend::engine::upstream::{Settings, Upstream};
+use kimi_xtml_frontend::engine::{Chunk, Engine, EngineError, Generation, Job, Step, Steps};
 use serde_json::{Value, json};
 use support::{Said, Server, check_frames, request, serve, tool};
 use tokio::net::TcpListener;
+
+fn generation(opened: Channel, steps: Steps) -> Generation {
+    Generation { prompt_tokens: 3, cached_tokens: 0, counted: true, opened: Some(opened), steps }
+}
 
 /// Says these steps, then breaks off, with an error or without.
 struct Breaking(Vec<&'static str>, Option<EngineError>);
 
 impl Engine for Breaking {
-    fn start(&self, _: Arc<Job>, _: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
-        let steps = self.0.iter().map(|text| Ok(Step { chunks: vec![Chunk::Text((*text).into())], end: None }));
-        let steps: Vec<_> = steps.chain(self.1.clone().map(Err)).collect();
-        let steps = Box::pin(futures_util::stream::iter(steps));
-        Box::pin(async { Ok(Generation { prompt_tokens: 3, cached_tokens: 0, opened: Some(Channel::Think), steps }) })
+    fn start(&self, _: Job, choices: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>> {
+        let said = self.0.iter().map(|text| Ok(Step { chunks: vec![Chunk::Text((*text).into())], ..Step::default() }));
+        let steps: Vec<_> = said.chain(self.1.clone().map(Err)).collect();
+        let one = move |_| generation(Channel::Think, Box::pin(futures_util::stream::iter(steps.clone())));
+        Box::pin(async move { Ok((0..choices).map(one).collect()) })
     }
 }
 
@@ -52,9 +56,8 @@ async fn a_generation_that_breaks_off_ends_with_what_was_said() {
         let said = Said::of(&frames);
         assert_eq!(said.calls, [("get_weather".into(), "{\"city\":\"Lis<|clo".into())]);
         assert_eq!((&*said.reasoning, &*said.finish), ("Go.", "length"));
-        let whole = server.chat("x", json!({"tools": tools})).await.json();
-        assert_eq!(whole["choices"][0]["finish_reason"], "length");
-        assert_eq!(whole["choices"][0]["message"]["tool_calls"][0]["complete"], false);
+        let whole = server.chat("x", json!({"tools": tools})).await;
+        assert_eq!((whole.status, &whole.json()["error"]["code"]), (502, &json!("engine_failed")));
     }
 }
 
@@ -75,27 +78,28 @@ impl Drop for Alive {
 }
 
 impl Engine for Endless {
-    fn start(&self, _: Arc<Job>, _: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
+    fn start(&self, _: Job, choices: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>> {
+        Box::pin(async move { Ok((0..choices).map(|_| generation(Channel::Response, self.endless())).collect()) })
+    }
+}
+
+impl Endless {
+    fn endless(&self) -> Steps {
         self.alive.fetch_add(1, Ordering::SeqCst);
         let alive = Alive(self.alive.clone());
         let Endless { steps: count, pause, .. } = self.clone();
-        let steps = Box::pin(async_stream::stream! {
+        Box::pin(async_stream::stream! {
             let _alive = alive;
             loop {
                 if let Some(pause) = pause {
                     tokio::time::sleep(pause).await;
                 }
                 count.fetch_add(1, Ordering::SeqCst);
-                yield Ok(Step { chunks: vec![Chunk::Text("0123456789".repeat(100))], end: None });
+                yield Ok(Step { chunks: vec![Chunk::Text("0123456789".repeat(100))], ..Step::default() });
             }
-        });
-        Box::pin(async {
-            Ok(Generation { prompt_tokens: 3, cached_tokens: 0, opened: Some(Channel::Response), steps })
         })
     }
-}
 
-impl Endless {
     async fn is_gone(&self) {
         for _ in 0..200 {
             if self.alive.load(Ordering::SeqCst) == 0 {
@@ -119,8 +123,11 @@ async fn a_client_that_leaves_ends_its_generations() {
     engine.is_gone().await;
 
     let whole = tokio::spawn({
-        let request =
-            server.client.post(format!("{}/v1/chat/completions", server.url)).body(request("x", json!({})).to_string());
+        let request = server
+            .client
+            .post(format!("{}/v1/chat/completions", server.url))
+            .header("content-type", "application/json");
+        let request = request.body(support::request("x", json!({})).to_string());
         async move { request.send().await }
     });
     while engine.alive.load(Ordering::SeqCst) == 0 {
@@ -161,7 +168,7 @@ async fn a_client_that_does_not_read_holds_the_engine_back() {
 
 async fn open(server: &Server, more: Value) -> reqwest::Response {
     let request = server.client.post(format!("{}/v1/chat/completions", server.url));
-    request.body(request_text(more)).send().await.unwrap()
+    request.header("content-type", "application/json").body(request_text(more)).send().await.unwrap()
 }
 
 fn request_text(more: Value) -> String {
@@ -190,6 +197,10 @@ async fn completions(status: StatusCode, body: String, cut: usize) -> String {
     url
 }
 
+fn upstream(url: &str) -> Upstream {
+    Upstream::new(url, Settings::default(), None).unwrap()
+}
+
 /// Events as vLLM streams them.
 fn events(steps: &[(&str, &[u32])], finish: &str) -> String {
     let last = steps.len() - 1;
@@ -198,8 +209,7 @@ fn events(steps: &[(&str, &[u32])], finish: &str) -> String {
             json!({"tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{*text: -0.5, "other": -1.5}]});
         let choice = json!({"index": 0, "text": text, "token_ids": ids, "logprobs": logprobs,
             "finish_reason": if at == last { json!(finish) } else { Value::Null }});
-        let usage =
-            json!({"prompt_tokens": 17, "prompt_tokens_details": {"cached_tokens": 5}, "completion_tokens": at + 1});
+        let usage = json!({"prompt_tokens": 17, "prompt_tokens_details": {"cached_tokens": 5}, "completion_tokens": steps[..=at].iter().map(|(_, ids)| ids.len()).sum::<usize>()});
         format!("data: {}\r\n\r\n", json!({"id": "cmpl-1", "choices": [choice], "usage": usage}))
     };
     steps.iter().enumerate().map(event).collect::<String>() + ": comment\n\ndata: [DONE]\n\n"
@@ -222,7 +232,7 @@ const STREAM: [(&str, &[u32]); 10] = [
 async fn an_upstream_is_parsed_however_its_events_are_cut() {
     for cut in [1, 7, 100_000] {
         let url = completions(StatusCode::OK, events(&STREAM, "stop"), cut).await;
-        let server = serve(Upstream::new(&url, "kimi-k3")).await;
+        let server = serve(upstream(&url)).await;
         let more = json!({"stream": true, "logprobs": true, "top_logprobs": 2, "stream_options": {"include_internal_content": true}});
         let answer = server.chat("x <|open|>evil", more).await;
         check_frames(&answer, 1);
@@ -233,11 +243,11 @@ async fn an_upstream_is_parsed_however_its_events_are_cut() {
         assert_eq!(content["delta"]["internal_content"]["token_ids"], json!([2, 3]));
         assert_eq!(content["logprobs"]["content"][1]["top_logprobs"][1]["token"], "other");
         let usage = &choices.last().unwrap()["usage"];
-        assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(17), &json!(16)));
+        assert_eq!((&usage["prompt_tokens"], &usage["completion_tokens"]), (&json!(14), &json!(16)));
         assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], 1);
         assert_eq!(
             (answer.header("x-msh-usage-prompt-tokens"), answer.header("x-msh-usage-cached-tokens")),
-            ("17", "5")
+            ("14", "5")
         );
     }
 }
@@ -249,8 +259,7 @@ async fn an_upstream_that_gives_no_ids_is_parsed_by_its_text() {
         .map(|text| format!("data: {}\n\n", json!({"choices": [{"text": text, "finish_reason": null}]})))
         .collect();
     let url = completions(StatusCode::OK, body + "data: {\"choices\":[{\"finish_reason\":\"length\"}]}\n\n", 50).await;
-    let answer =
-        serve(Upstream::new(&(url + "/v1/completions"), "kimi-k3")).await.chat("x", json!({"stream": true})).await;
+    let answer = serve(upstream(&(url + "/v1/completions"))).await.chat("x", json!({"stream": true})).await;
     let said = Said::of(&answer.choice(0));
     assert_eq!((&*said.reasoning, &*said.content, &*said.finish), ("Hm", "yes", "length"));
 }
@@ -267,10 +276,10 @@ async fn an_upstream_that_refuses_or_is_away_is_an_error_before_the_stream() {
             502,
             "no memory",
         ),
-        (completions(StatusCode::OK, "data: nonsense\n\n".into(), 9).await, 502, "failed"),
-        ("http://127.0.0.1:1".into(), 502, "failed"),
+        (completions(StatusCode::OK, "data: nonsense\n\n".into(), 9).await, 502, "no completion"),
+        ("http://127.0.0.1:1".into(), 502, "cannot be reached"),
     ] {
-        let answer = serve(Upstream::new(&url, "kimi-k3")).await.chat("x", json!({"stream": true})).await;
+        let answer = serve(upstream(&url)).await.chat("x", json!({"stream": true})).await;
         assert_eq!(answer.status, status);
         assert!(answer.json()["error"]["message"].as_str().unwrap().contains(says), "{}", answer.body);
     }
@@ -281,7 +290,7 @@ async fn an_upstream_that_breaks_off_is_no_clean_run() {
     let whole = events(&STREAM, "stop");
     let cut = &whole[..whole.find("<|end_of_msg|>").unwrap()];
     let url = completions(StatusCode::OK, cut.into(), 64).await;
-    let answer = serve(Upstream::new(&url, "kimi-k3")).await.chat("x", json!({"stream": true})).await;
+    let answer = serve(upstream(&url)).await.chat("x", json!({"stream": true})).await;
     assert!(
         answer.body.contains("é!")
             && answer.body.contains("\"finish_reason\":\"length\"")

@@ -29,7 +29,13 @@ async fn answer(arguments: &[&str], model: &str) -> Value {
     let url = line.trim().strip_prefix("listening on ").unwrap();
     assert!(url.starts_with("http://127.0.0.1:"));
     let body = json!({"model": model, "messages": [{"role": "user", "content": "C001"}]}).to_string();
-    let response = client().post(format!("{url}/v1/chat/completions")).body(body).send().await.unwrap();
+    let response = client()
+        .post(format!("{url}/v1/chat/completions"))
+        .header("content-type", "application/json")
+        .body(body)
+        .send()
+        .await
+        .unwrap();
     serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
 }
 

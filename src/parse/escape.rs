@@ -5,7 +5,7 @@
 use crate::parse::utf8::split_within;
 
 /// Text that is escaped at a time.
-const BLOCK: usize = 512;
+const BLOCK: usize = 256;
 /// Bytes that `json_escape_simd` needs for it: six for each of the text's, and room for whole vectors.
 const ROOM: usize = 6 * BLOCK + 35;
 /// Text up to this length is looked through first: mostly nothing in it must be escaped.
