@@ -96,8 +96,9 @@ impl App {
             .route("/v1/models/{model}", get(models::one))
             .fallback(nothing)
             .method_not_allowed_fallback(other);
-        let paths = if self.page { paths.merge(page::router()) } else { paths };
-        self.operate.clone().around(paths).with_state(Arc::new(self))
+        let (paths, files) =
+            if self.page { (paths.merge(page::calls()), page::files()) } else { (paths, Router::new()) };
+        self.operate.clone().around(paths, files).with_state(Arc::new(self))
     }
 
     /// Serves on this listener until it is drained. Frames are small: they go out without waiting for more.

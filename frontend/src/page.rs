@@ -43,8 +43,8 @@ static RECORDED: LazyLock<Vec<Case>> = LazyLock::new(|| {
     files.iter().flat_map(|file| cases::read_from(file.as_bytes(), "corpora").unwrap_or_default()).collect()
 });
 
-/// The paths of the page.
-pub fn router() -> Router<Arc<App>> {
+/// The files of the page, which anybody may have.
+pub(crate) fn files() -> Router<Arc<App>> {
     let file = |kind: &'static str, text: &'static str| {
         get(move || async move {
             let headers = [
@@ -64,6 +64,11 @@ pub fn router() -> Router<Arc<App>> {
         .route("/page/page.css", file(style, include_str!("page/page.css")))
         .route("/page/view.js", file(script, view::JS))
         .route("/page/view.css", file(style, view::CSS))
+}
+
+/// What the page asks of the server.
+pub(crate) fn calls() -> Router<Arc<App>> {
+    Router::new()
         .route("/page/streams", get(streams))
         .route("/page/streams/{id}", get(stream))
         .route("/page/play", post(play))

@@ -26,8 +26,11 @@ async function* decoded(body) {
 }
 
 async function ask(path, body, signal) {
-  const response = await fetch(path, { method: body ? "POST" : "GET", headers: body ? { "content-type": "application/json" } : {}, body: body && JSON.stringify(body), signal });
+  const key = $("key").value;
+  const headers = { ...body && { "content-type": "application/json" }, ...key && { authorization: `Bearer ${key}` } };
+  const response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
   if (response.ok) return response;
+  if (response.status === 401) $("needs-key").hidden = false;
   const said = await response.json().catch(() => null);
   throw new Error(said?.error?.message ?? `the server says ${response.status}`);
 }
@@ -211,6 +214,19 @@ function tabs() {
   }
 }
 
+/** Which streams the server has. */
+async function list() {
+  try {
+    const all = await (await ask("page/streams")).json();
+    $("recorded").replaceChildren(...all.map(({ id, kind }) => new Option(`${id} ${kind}`, id)));
+    $("needs-key").hidden = true;
+    return true;
+  } catch (error) {
+    view.fail(error.message);
+    return false;
+  }
+}
+
 async function begin() {
   view = new View($("view"), remember);
   tabs();
@@ -223,12 +239,11 @@ async function begin() {
   $("copy").addEventListener("click", copy);
   addEventListener("hashchange", recall);
   poll();
-  try {
-    for (const { id, kind } of await (await ask("page/streams")).json()) $("recorded").append(new Option(`${id} ${kind}`, id));
-  } catch (error) {
-    view.fail(error.message);
-  }
-  await recall();
+  $("needs-key").addEventListener("submit", (event) => {
+    event.preventDefault();
+    list();
+  });
+  if (await list()) await recall();
 }
 
 begin();
