@@ -4,7 +4,7 @@
 //! (of two, [`Code::InvalidUtf8`] and [`Code::IdWithoutText`], only the report tells).
 
 macro_rules! codes {
-    ($($(#[$doc:meta])+ $name:ident = $code:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal,)+) => {
         /// A deviation. The codes are stable: they may be logged, counted and matched.
         ///
         /// ```
@@ -16,7 +16,7 @@ macro_rules! codes {
         /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub enum Code { $($(#[$doc])+ $name,)+ }
+        pub enum Code { $($(#[doc = $doc])+ $name,)+ }
 
         impl Code {
             /// Every code.
@@ -37,6 +37,17 @@ macro_rules! codes {
             /// ```
             pub const fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $code,)+ }
+            }
+
+            /// What the deviation is, in a sentence or two for people.
+            ///
+            /// ```
+            /// use kimi_xtml::Code;
+            ///
+            /// assert_eq!(Code::OrphanClose.meaning(), "A close of something that was not open.");
+            /// ```
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Code::$name => concat!($($doc),+).trim_ascii_start(),)+ }
             }
         }
     };

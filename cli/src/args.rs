@@ -178,6 +178,9 @@ pub(crate) struct InspectArgs {
     /// Show long texts whole
     #[arg(long)]
     pub(crate) full: bool,
+    /// Write a page instead, which plays the stream in a browser: one file that needs nothing else
+    #[arg(long, value_name = "FILE", conflicts_with = "record")]
+    pub(crate) html: Option<PathBuf>,
     /// Print a case of the text instead, as a line for a case file: read it over before you keep it
     #[arg(long)]
     pub(crate) record: bool,

@@ -141,6 +141,16 @@ pub enum Opened {
     None,
 }
 
+impl From<Option<Channel>> for Opened {
+    fn from(channel: Option<Channel>) -> Self {
+        match channel {
+            Some(Channel::Think) => Opened::Think,
+            Some(Channel::Response) => Opened::Response,
+            _ => Opened::None,
+        }
+    }
+}
+
 impl Opened {
     /// The channel, if one is open.
     pub const fn channel(self) -> Option<Channel> {

@@ -14,3 +14,4 @@ pub mod output;
 pub mod play;
 pub mod record;
 pub mod show;
+pub mod view;

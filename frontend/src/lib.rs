@@ -16,6 +16,7 @@ mod models;
 mod notice;
 pub mod one;
 pub mod operate;
+pub mod page;
 pub mod request;
 pub mod responses;
 pub mod turn;
@@ -61,6 +62,8 @@ pub struct App {
     pub heavy: Arc<Semaphore>,
     /// What whoever runs the server needs.
     pub operate: Operate,
+    /// Whether the page of the parser is served.
+    pub page: bool,
 }
 
 impl App {
@@ -76,6 +79,7 @@ impl App {
             random_ids: false,
             heavy: Arc::new(Semaphore::new(HEAVY)),
             operate: Operate::default(),
+            page: true,
         }
     }
 
@@ -92,7 +96,9 @@ impl App {
             .route("/v1/models/{model}", get(models::one))
             .fallback(nothing)
             .method_not_allowed_fallback(other);
-        self.operate.clone().around(paths).with_state(Arc::new(self))
+        let (paths, files) =
+            if self.page { (paths.merge(page::calls()), page::files()) } else { (paths, Router::new()) };
+        self.operate.clone().around(paths, files).with_state(Arc::new(self))
     }
 
     /// Serves on this listener until it is drained. Frames are small: they go out without waiting for more.

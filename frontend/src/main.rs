@@ -44,6 +44,9 @@ struct Args {
     /// The largest body that is read, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
     max_body: usize,
+    /// No page that shows what the parser does, at /
+    #[arg(long)]
+    no_page: bool,
     #[command(flatten)]
     operation: Options,
 }
@@ -72,7 +75,7 @@ async fn main() -> anyhow::Result<()> {
         tracing::warn!("{address} is no loopback address, and there is no --api-key: whoever reaches it can use it");
     }
     println!("listening on http://{address}");
-    let mut app = App { random_ids: args.random_ids, tokenizer, ..App::new(engine, &args.model) };
+    let mut app = App { random_ids: args.random_ids, page: !args.no_page, tokenizer, ..App::new(engine, &args.model) };
     app.policy = Policy { vendor_strict: args.vendor_strict, max_body: args.max_body };
     app.models = Models::new(&args.model, &operation.alias);
     let mut operate = Operate::new(operation, address.ip().is_loopback());

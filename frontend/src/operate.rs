@@ -115,12 +115,13 @@ impl Operate {
         self.places.all - self.places.free.available_permits()
     }
 
-    /// The APIs' paths, with what operators need.
-    pub(crate) fn around(self, paths: Router<Arc<App>>) -> Router<Arc<App>> {
+    /// The APIs' paths, with what operators need; `files` can be had without a key.
+    pub(crate) fn around(self, paths: Router<Arc<App>>, files: Router<Arc<App>>) -> Router<Arc<App>> {
         let cors = cors::layer(&self.cors);
         let all = paths
             .layer(middleware::from_fn_with_state(self.clone(), limit::limit))
             .layer(middleware::from_fn_with_state(self.clone(), keys::check))
+            .merge(files)
             .layer(middleware::from_fn_with_state(self, host::check))
             .route("/health", get(health::health))
             .route("/ready", get(health::ready))

@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 use kimi_xtml::{Chat, Code, Event, IdPolicy, Marker, OwnedEvent, Parser, Request, Sink, Span, ToolChoice, coalesce};
 use kimi_xtml_cli::cases::{self, Case, Choice, Context, Expected, ExpectedCall, Hex};
 use kimi_xtml_cli::check::{accepted, difference};
 use kimi_xtml_cli::play::{Delta, Outcome};
-use kimi_xtml_cli::show;
+use kimi_xtml_cli::{show, view};
 
 use super::{Input, records, stdout};
 use crate::args::{Chunk, InspectArgs, RequestArgs, UndeclaredArg};
@@ -38,7 +39,14 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
             "{file} is a case file, whose records have a request, a finish reason and chunks of their own\n\
              Leave the options for them away; they are for raw texts."
         );
-        for case in records(&args.file, args.id.as_deref())? {
+        let cases = records(&args.file, args.id.as_deref())?;
+        if let Some(page) = &args.html {
+            let [case] = &cases[..] else {
+                anyhow::bail!("--html: a page shows one stream, and {file} has {}: name one with --id", cases.len());
+            };
+            return html(case, page);
+        }
+        for case in cases {
             let passing = if case.interleaved_choices.is_some() { Vec::new() } else { accepted(&case) };
             let mut page = Page { out: &mut out, show };
             page.title(&case.id, &case.kind, case.note.as_deref())?;
@@ -48,6 +56,9 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
         let mut input = Input::open(&args.file, args.chunk)?;
         let chunks: Vec<Vec<u8>> = std::iter::from_fn(|| input.next().transpose()).collect::<anyhow::Result<_>>()?;
         let request = args.request.request()?;
+        if let Some(page) = &args.html {
+            return html(&recorded(args, request, &chunks)?, page);
+        }
         if args.record {
             serde_json::to_writer(&mut out, &recorded(args, request, &chunks)?).map_err(io::Error::from)?;
             writeln!(out)?;
@@ -62,12 +73,20 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Writes the page of a case: all of it, or none.
+fn html(case: &Case, file: &Path) -> anyhow::Result<ExitCode> {
+    let mut page = Vec::new();
+    view::html(case, &mut page)?;
+    std::fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// A case whose expected result is what the parser makes of the text now.
 fn recorded(args: &InspectArgs, request: Request, chunks: &[Vec<u8>]) -> anyhow::Result<Case> {
     let options = &args.request;
     anyhow::ensure!(
         !options.no_separate_reasoning && !options.stream_json && options.undeclared == UndeclaredArg::Withhold,
-        "--record: a case file has no place for --no-separate-reasoning, --undeclared and --stream-json"
+        "--record and --html: a case file has no place for --no-separate-reasoning, --undeclared and --stream-json"
     );
     let mut parser = Parser::new(request);
     let mut chat = Chat::new(IdPolicy::numbered(0));
