@@ -8,7 +8,9 @@ use std::io::{self, Write};
 use std::iter;
 
 use bytes::BytesMut;
-use kimi_xtml::{Chat, Choice, Event, Frames, IdPolicy, Label, OwnedEvent, Parser, Report, Request, Sink, Span, coalesce};
+use kimi_xtml::{
+    Chat, Choice, Event, Frames, IdPolicy, Label, OwnedEvent, Parser, Report, Request, Sink, Span, coalesce,
+};
 use serde::Serialize;
 
 use crate::cases::{Case, Expected, ExpectedCall, Hex};
@@ -122,7 +124,12 @@ impl Viewer {
         let chat = || Chat::new(IdPolicy::numbered(0));
         Viewer {
             parser: Parser::new(request),
-            watch: Watch { events: Vec::new(), names: VecDeque::new(), chat: chat().without_message(), message: chat() },
+            watch: Watch {
+                events: Vec::new(),
+                names: VecDeque::new(),
+                chat: chat().without_message(),
+                message: chat(),
+            },
             frames: Frames::new("chatcmpl-0", 0, "kimi-k3").choice(0),
             deltas: 0,
             input: Vec::new(),
@@ -354,7 +361,8 @@ mod tests {
                 assert_eq!(shown.clone() + &step.held, given, "{chunking}");
             }
             assert_eq!(shown, text, "{chunking}");
-            let result = |steps: &[Step]| serde_json::to_string(&steps.last().unwrap().end.as_ref().unwrap().result).unwrap();
+            let result =
+                |steps: &[Step]| serde_json::to_string(&steps.last().unwrap().end.as_ref().unwrap().result).unwrap();
             assert_eq!(result(&steps), result(&whole), "{chunking}");
         }
     }

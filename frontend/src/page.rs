@@ -85,11 +85,7 @@ async fn stream(Path(id): Path<String>) -> Result<Json<&'static Case>, ApiError>
 }
 
 /// Plays a case; `chunking` says how it is cut, `result` that only its result is asked for.
-async fn play(
-    State(app): State<Arc<App>>,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Result<Response, ApiError> {
+async fn play(State(app): State<Arc<App>>, RawQuery(query): RawQuery, request: Request) -> Result<Response, ApiError> {
     let body = app.body(request).await?;
     let (mut chunking, mut only_result) = (Chunking::AsGiven, false);
     for part in query.unwrap_or_default().split('&').filter(|part| !part.is_empty()) {
@@ -174,7 +170,8 @@ fn bad(message: String) -> ApiError {
 }
 
 fn line(value: &impl Serialize) -> Bytes {
-    let mut line = serde_json::to_vec(value).unwrap_or_else(|error| json!({"error": error.to_string()}).to_string().into());
+    let mut line =
+        serde_json::to_vec(value).unwrap_or_else(|error| json!({"error": error.to_string()}).to_string().into());
     line.push(b'\n');
     line.into()
 }
