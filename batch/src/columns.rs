@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::builder::BooleanBuilder;
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use kimi_xtml::Counts;
@@ -72,7 +72,7 @@ pub fn columns(rows: &[Row]) -> Result<RecordBatch, ArrowError> {
         texts(calls().map(|call| &*call.id)),
         texts(calls().map(|call| &*call.name)),
         texts(calls().map(|call| &*call.arguments)),
-        Arc::new(BooleanArray::from(complete.finish())),
+        Arc::new(complete.finish()),
     ];
     let noted: Vec<ArrayRef> = vec![
         texts(noted().map(|noted| noted.code.as_str())),

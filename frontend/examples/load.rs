@@ -16,7 +16,8 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, try_join_all};
 use kimi_xtml::{Channel, Extras, Frames, IdPolicy};
 use kimi_xtml_frontend::App;
-use kimi_xtml_frontend::engine::{Chunk, Engine, EngineError, Generation, Job, Step};
+use kimi_xtml_frontend::admit::Spec;
+use kimi_xtml_frontend::engine::{Chunk, Engine, EngineError, Generation, Job, Step, Steps};
 use kimi_xtml_frontend::turn::Turn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -48,20 +49,24 @@ struct Args {
 struct Counting(Args);
 
 impl Engine for Counting {
-    fn start(&self, _: Arc<Job>, _: usize) -> BoxFuture<'_, Result<Generation, EngineError>> {
+    fn start(&self, _: Job, _: usize) -> BoxFuture<'_, Result<Vec<Generation>, EngineError>> {
         let Args { rate, seconds, group, .. } = self.0;
         Box::pin(async move {
             let steps = async_stream::stream! {
                 let started = tokio::time::Instant::now();
                 for first in (0..rate * seconds).step_by(group as usize) {
                     sleep_until(started + Duration::from_secs_f64(first as f64 / rate as f64)).await;
-                    yield Ok(Step { chunks: (first..first + group).map(token).collect(), end: None });
+                    yield Ok(Step { chunks: (first..first + group).map(token).collect(), ..Step::default() });
                 }
-                yield Ok(Step { chunks: closing(), end: Some("stop".into()) });
+                yield Ok(Step { chunks: closing(), end: Some("stop".into()), ..Step::default() });
             };
-            Ok(Generation { prompt_tokens: 1, cached_tokens: 0, opened: Some(Channel::Think), steps: Box::pin(steps) })
+            Ok(vec![generation(Box::pin(steps))])
         })
     }
+}
+
+fn generation(steps: Steps) -> Generation {
+    Generation { prompt_tokens: 1, cached_tokens: 0, counted: true, opened: Some(Channel::Think), steps }
 }
 
 fn token(number: u64) -> Chunk {
@@ -204,20 +209,14 @@ fn alone(args: &Args) -> (f64, f64) {
     let steps = || {
         (0..tokens)
             .step_by(args.group as usize)
-            .map(|first| Step { chunks: (first..first + args.group).map(token).collect(), end: None })
+            .map(|first| Step { chunks: (first..first + args.group).map(token).collect(), ..Step::default() })
     };
-    let job = Job::default();
     let mut out = bytes::BytesMut::new();
     let (mut parsing, mut writing) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..TIMES {
         let steps: Vec<Step> = steps().collect();
-        let generation = Generation {
-            prompt_tokens: 1,
-            cached_tokens: 0,
-            opened: Some(Channel::Think),
-            steps: futures_util::stream::empty().boxed(),
-        };
-        let (turn, _) = Turn::new(&job, generation, IdPolicy::numbered(0), &[], false);
+        let generation = generation(futures_util::stream::empty().boxed());
+        let (turn, _) = Turn::new(&Spec::default(), generation, IdPolicy::numbered(0), false);
         let mut turn = turn.without_message();
         let mut choice = Frames::new("chatcmpl-0123456789abcdef01234567", 1_790_000_000, "kimi-k3").choice(0);
         for step in steps {

@@ -13,7 +13,7 @@ use kimi_xtml_tokenizer::Tokenizer;
 use crate::App;
 use crate::engine::prompt::{Takes, prompt};
 use crate::engine::{Job, Said};
-use crate::error::ApiError;
+use crate::error::{ApiError, short};
 use crate::operate::record::Record;
 use crate::request::{Policy, Request, StreamOptions, located};
 
@@ -119,8 +119,8 @@ impl Models {
         if self.0.iter().any(|known| known == model) {
             return Ok(());
         }
-        let short = &model[..model.floor_char_boundary(100)];
-        let message = format!("the model `{short}` does not exist; this server has `{}`", self.name());
+        let named = short(model, 100);
+        let message = format!("the model `{named}` does not exist; this server has `{}`", self.name());
         Err(ApiError { param: Some("model".into()), ..ApiError::new(StatusCode::NOT_FOUND, message) }
             .code("model_not_found"))
     }

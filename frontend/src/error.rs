@@ -141,3 +141,9 @@ pub(crate) fn of_anthropic(headers: &HeaderMap) -> bool {
 pub fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
+
+/// At most so many bytes of a text, for a message.
+pub(crate) fn short(text: &str, most: usize) -> &str {
+    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    &text[..ends.take_while(|&end| end <= most).last().unwrap_or(0)]
+}

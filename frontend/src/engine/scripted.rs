@@ -182,7 +182,7 @@ impl Written {
         let pieces = render_pieces(&message, opened).map_err(|error| EngineError::Failed(error.to_string()))?;
         let echo = |piece: &Piece<'_>| matches!(piece, Piece::Text(said) if **said == message.content);
         let echo = pieces.iter().rposition(echo).filter(|_| echoes);
-        let numbers = if echo.is_some() { 2..=choices } else { 2..=1 };
+        let numbers = 2..=if echo.is_some() { choices } else { 1 };
         Ok(Written {
             echo: echo.map_or(0, |echo| echo + 1),
             which: numbers.map(|number| format!(" ({number})")).collect(),

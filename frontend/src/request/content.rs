@@ -7,7 +7,7 @@ use kimi_xtml::Part;
 
 use super::Ignored;
 use super::members::{Member, Members};
-use crate::error::ApiError;
+use crate::error::{ApiError, short};
 
 /// The texts of a content.
 pub(crate) fn texts(content: &Member<'_>, ignored: &mut Ignored) -> Result<Vec<Part<'static>>, ApiError> {
@@ -56,7 +56,7 @@ pub(crate) fn cannot(kind: &str) -> String {
         "input_audio" | "audio" | "audio_url" => "audio",
         "video" | "video_url" | "input_video" => "videos",
         "file" | "input_file" | "document" | "container_upload" => "files and documents: send their text",
-        _ => return format!("parts of the type `{}` are not taken here", &kind[..kind.floor_char_boundary(40)]),
+        _ => return format!("parts of the type `{}` are not taken here", short(kind, 40)),
     };
     format!("this server takes text, and no {what}")
 }

@@ -11,7 +11,7 @@ use super::history::{History, call};
 use super::members::{Member, Members};
 use super::tools::{Tools, choice, in_namespace};
 use super::{Ignored, Policy, Request, format, sampling, thinking, wrong};
-use crate::error::ApiError;
+use crate::error::{ApiError, short};
 
 /// What this server does not have.
 const REFUSED: [(&str, &str); 7] = [
@@ -151,9 +151,9 @@ fn item(member: &Member<'_>, history: &mut History, ignored: &mut Ignored) -> Re
             history.add(result, &member.path)
         }
         other => {
-            let short = &other[..other.floor_char_boundary(40)];
+            let named = short(other, 40);
             let kind = kind.unwrap_or_else(|| member.clone());
-            Err(kind.wrong(&format!("items of the type `{short}` are not taken: this server has only functions")))
+            Err(kind.wrong(&format!("items of the type `{named}` are not taken: this server has only functions")))
         }
     }
 }

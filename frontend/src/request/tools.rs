@@ -12,7 +12,7 @@ use super::Ignored;
 use super::history::json;
 use super::members::{Member, Members};
 use crate::engine::Tool;
-use crate::error::ApiError;
+use crate::error::{ApiError, short};
 
 /// The longest name of a tool, in characters.
 const LONGEST: usize = 256;
@@ -97,8 +97,8 @@ impl Tools {
                     }
                 }
                 other => {
-                    let short = &other[..other.floor_char_boundary(40)];
-                    return Err(kind.wrong(&format!("this server has no `{short}` tools, only functions")));
+                    let named = short(other, 40);
+                    return Err(kind.wrong(&format!("this server has no `{named}` tools, only functions")));
                 }
             }
         }

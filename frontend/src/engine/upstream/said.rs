@@ -10,6 +10,7 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::super::EngineError;
+use crate::error::short;
 
 /// The longest text of an engine that clients see, in bytes.
 const LONGEST: usize = 1000;
@@ -104,7 +105,7 @@ impl Words {
         for hidden in &self.hidden {
             clean = clean.replace(hidden, "(the engine)");
         }
-        clean.truncate(clean.floor_char_boundary(LONGEST));
+        clean.truncate(short(&clean, LONGEST).len());
         if clean.is_empty() { "no reason".into() } else { clean }
     }
 }
