@@ -311,13 +311,15 @@ struct Place {
 /// The place that is open. Where events do not tell it (in what is withheld or dropped), all may be held. `told`: whether
 /// markers are known; `whole`: whether the open value is one JSON value so far, so that its close waits for nothing.
 fn place(parser: &Parser, open: &Open, told: bool, whole: bool) -> Place {
-    use Marker::{Close, EndOfMsg, Open};
+    use Marker::{Close, EndOfMsg, Eos, Open};
     const AFTER: &[&str] = &["argument", "json", "call", "think", "response", "tools"];
     const AFTER_CLOSE: &[&str] = &["call", "tools", "message", "think", "response"];
     const CLOSES: &[Waiting] = &[(Close, "argument", AFTER, AFTER_CLOSE), (Close, "json", AFTER, AFTER_CLOSE)];
     const ENDS: &[Waiting] = &[(Close, "message", &[], &[]), (EndOfMsg, "", &[], &[])];
     const TEXT: &[Waiting] = &[(Close, "response", NAMES, NAMES), (Open, "tools", &["call"], &["tools"])];
-    let value = if whole { ENDS.to_vec() } else { [CLOSES, ENDS].concat() };
+    // In a value, `[EOS]` by its id.
+    let eos: &[Waiting] = if told { &[(Eos, "", &[], &[])] } else { &[] };
+    let value = [if whole { &[] } else { CLOSES }, ENDS, eos].concat();
     let (openers, waiting) = match (parser.channel(), open.value) {
         (Some(Channel::Think | Channel::Response), _) => (CHANNELS, [TEXT, ENDS].concat()),
         (Some(Channel::Tools), Some(_)) => (CHANNELS, value),

@@ -73,7 +73,12 @@ impl Report {
     }
 
     fn class_table(&self, out: &mut String, name: &str, about: &str, tallies: &[Tally]) {
-        let _ = write!(out, "### {}{}\n{about}\n\n| parser | streams (not played) | differ |", name[..1].to_uppercase(), &name[1..]);
+        let _ = write!(
+            out,
+            "### {}{}\n{about}\n\n| parser | streams (not played) | differ |",
+            name[..1].to_uppercase(),
+            &name[1..]
+        );
         Class::ALL.iter().for_each(|class| out.push_str(&format!(" {class} |")));
         out.push_str(" late arguments | bytes before arguments |\n|---|---:|---:|");
         Class::ALL.iter().for_each(|_| out.push_str("---:|"));
