@@ -90,7 +90,7 @@ impl Context {
     pub fn request(&self) -> Request {
         let choice = match &self.tool_choice {
             Choice::Word(word) => tool_choice(word),
-            Choice::Function { function } => ToolChoice::Named(function.name.clone()),
+            Choice::Function { function, .. } => ToolChoice::Named(function.name.clone()),
         };
         Request::new().opened(self.initial_channel.channel()).tools(self.tools.clone()).tool_choice(choice)
     }
@@ -114,9 +114,21 @@ pub enum Choice {
     Word(String),
     /// `{"type": "function", "function": {"name": …}}`
     Function {
+        /// What it is a choice of.
+        #[serde(rename = "type", default)]
+        kind: Kind,
         /// The function.
         function: Function,
     },
+}
+
+/// What a tool choice names.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A function, which all tools are.
+    #[default]
+    Function,
 }
 
 /// The function that a tool choice names.

@@ -529,7 +529,7 @@ fn arguments_that_are_none() {
         error: standard input is a case file, whose records have a request, a finish reason and chunks of their own
         Leave the options for them away; they are for raw texts.
         error: --record makes a case of a raw text; standard input has cases already
-        error: --record: a case file has no place for --no-separate-reasoning, --undeclared and --stream-json
+        error: --record and --html: a case file has no place for --no-separate-reasoning, --undeclared and --stream-json
     "#]].assert_eq(&errors.map(|arguments| error(arguments, "")).concat());
 }
 

@@ -150,17 +150,7 @@ impl Turn {
             Chunk::Tokens { text, ids, logprobs } => {
                 self.usage.completion_tokens += ids.len() as u64;
                 if let Some(tokens) = &mut self.tokens {
-                    let mut logprobs = logprobs.into_iter();
-                    let mut text = &*text;
-                    for &id in &ids {
-                        let logprob = logprobs.next();
-                        // Where only the text of all is known, it is the first's.
-                        match (Marker::from_id(id), &logprob) {
-                            (Some(marker), _) => tokens.push(marker.spelling(), (id, logprob)),
-                            (None, Some(known)) => tokens.push(known.bytes.clone(), (id, logprob)),
-                            (None, None) => tokens.push(std::mem::take(&mut text), (id, None)),
-                        }
-                    }
+                    keep(tokens, &text, &ids, logprobs);
                 }
                 self.parser.push_with_ids(&text, &ids, &mut self.sink);
             }
@@ -191,6 +181,29 @@ impl Turn {
             self.watch.end(end, &self.usage(), &self.parser.report());
         }
     }
+}
+
+/// Keeps the tokens of a delta, each with its own bytes. Where only the text of all is known, what stands between two
+/// control tokens is the first's.
+fn keep(tokens: &mut Tokens<Token>, text: &str, ids: &[u32], logprobs: Vec<Logprob>) {
+    let mut logprobs = logprobs.into_iter();
+    let mut rest = text.as_bytes();
+    for (at, &id) in ids.iter().enumerate() {
+        let logprob = logprobs.next();
+        let bytes = match (Marker::from_id(id), &logprob) {
+            (Some(marker), _) => marker.spelling().as_bytes().to_vec(),
+            (None, Some(known)) => known.bytes.clone(),
+            (None, None) => until(rest, ids[at + 1..].iter().find_map(|&id| Marker::from_id(id))).to_vec(),
+        };
+        rest = rest.strip_prefix(&*bytes).unwrap_or(rest);
+        tokens.push(bytes, (id, logprob));
+    }
+}
+
+/// What stands before a control token, or all if it is not spelled here.
+fn until(text: &[u8], control: Option<Marker>) -> &[u8] {
+    let spelled = |spelling: &str| text.windows(spelling.len()).position(|part| part == spelling.as_bytes());
+    &text[..control.and_then(|control| spelled(control.spelling())).unwrap_or(text.len())]
 }
 
 /// Events up to the end of the first complete call, where the client takes no more than one.

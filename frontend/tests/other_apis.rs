@@ -215,13 +215,14 @@ async fn responses_take_items_and_instructions() {
         {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "1", "output": "rain"},
     ]);
-    let tools = json!([{"type": "function", "name": "f"}, {"type": "web_search"}]);
+    let tools = json!([{"type": "function", "name": "f"}]);
     let body = json!({"model": "kimi-k3", "input": input, "instructions": "Be kind.", "tools": tools, "reasoning": {"effort": "none"}});
     let answer = server.post("/v1/responses", &body).await.json();
     assert_eq!(answer["output"][0]["content"][0]["text"], "The tool says: rain");
     assert_eq!(answer["usage"]["output_tokens_details"]["reasoning_tokens"], 0);
     for (more, param) in [
         (json!({"previous_response_id": "resp_1"}), "previous_response_id"),
+        (json!({"tools": [{"type": "function", "name": "f"}, {"type": "web_search"}]}), "tools[1].type"),
         (json!({"input": []}), "input"),
         (json!({"input": 4}), "input"),
         (json!({"tool_choice": "required"}), "tool_choice"),

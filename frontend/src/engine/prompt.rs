@@ -172,7 +172,7 @@ mod tests {
         let of = |body: &str| prompt(&Conversation::from_json(body).unwrap(), Takes::Nothing, None).unwrap();
         let first = of(r#"{"messages": [{"role": "user", "content": "a b"}], "thinking_effort": null}"#);
         // `open message role="user" sep`, two words, `close message sep end_of_msg`, `open message role="assistant" sep`.
-        assert_eq!((first.tokens, first.repeated, first.opened), (9 + 2 + 4 + 9, 0, Some(Channel::Think)));
+        assert_eq!((first.tokens, first.repeated, first.opened), (8 + 2 + 4 + 9, 0, Some(Channel::Think)));
         let more = r#"{"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"},
             {"role": "user", "content": "d"}], "thinking_effort": null}"#;
         let second = of(more);

@@ -234,6 +234,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
                 let mut members = Vec::new();
                 while let Some(Text(key)) = map.next_key()? {
                     if members.len() == MOST {
+                        map.next_value::<IgnoredAny>()?;
                         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                         return Err(A::Error::custom(format!("an object has at most {MOST} members here")));
                     }
@@ -327,6 +328,7 @@ mod tests {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(members(&deep).take("a").is_some());
         let broad = format!("{{{}\"a\":1}}", "\"b\":1,".repeat(MOST));
-        assert!(Members::of_body(broad.as_bytes()).unwrap_err().message.contains("at most 4096"));
+        let message = Members::of_body(broad.as_bytes()).unwrap_err().message;
+        assert!(message.contains("at most 4096"), "{message}");
     }
 }
