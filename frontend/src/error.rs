@@ -107,7 +107,7 @@ impl From<EngineError> for ApiError {
     }
 }
 
-/// Which API's shape an error has depends on the path: [`shaped`] sees to it.
+/// Which API's shape an error has depends on the path: `shaped` sees to it.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = json_response(self.status, &self.body());

@@ -46,7 +46,7 @@ pub struct Options {
     /// A name by which clients call this server, or `*` for any; the default is any, and loopback's names on loopback
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub allowed_host: Vec<String>,
-    /// An origin whose pages may use this server, as https://example.com, or `*` for any
+    /// An origin whose pages may use this server, as `https://example.com`, or `*` for any
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',', value_parser = cors::origin)]
     pub cors_origin: Vec<HeaderValue>,
     /// Requests that run at once; more are told to come again (429)
