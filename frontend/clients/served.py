@@ -5,7 +5,7 @@ import subprocess
 
 @contextlib.contextmanager
 def served(program, *arguments):
-    process = subprocess.Popen([program, "--port", "0", *arguments], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "--port", "0", "--log-level", "warn", *arguments], stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline().strip()
         assert line.startswith("listening on "), line
