@@ -70,12 +70,21 @@ pub(crate) struct Validator {
 impl Validator {
     /// Reads `bytes`. Gives how many of them can be JSON: fewer than all means that it never will be.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> usize {
+        let rest = self.read(bytes);
+        if !rest.is_empty() {
+            self.next = Next::Nothing;
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Reads what can be JSON. Gives the rest.
+    fn read<'t>(&mut self, bytes: &'t [u8]) -> &'t [u8] {
         let (mut rest, mut state) = (bytes, self.next);
         while let Some(next) = self.step(state, &mut rest) {
             state = next;
         }
-        self.next = if rest.is_empty() { state } else { Next::Nothing };
-        bytes.len() - rest.len()
+        self.next = state;
+        rest
     }
 
     /// Reads a byte, or a run with the colon or comma that mostly follows it. Gives what comes next: nothing at the end, and
@@ -249,12 +258,7 @@ impl Validator {
     /// Reads a byte. If that is no JSON, it is not read, and what was read before can still be closed.
     #[cfg(feature = "chat")]
     pub(crate) fn try_feed(&mut self, byte: u8) -> bool {
-        let byte = [byte];
-        let mut rest = &byte[..];
-        while let Some(next) = self.step(self.next, &mut rest) {
-            self.next = next;
-        }
-        rest.is_empty()
+        self.read(&[byte]).is_empty()
     }
 
     /// Whether a string is open, and no escape in it.
