@@ -24,11 +24,13 @@ pub mod turn;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use axum::Router;
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use axum::{Router, serve::ListenerExt};
+use axum_server::Handle;
+use axum_server::accept::NoDelayAcceptor;
 use kimi_xtml_tokenizer::Tokenizer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -52,6 +54,8 @@ pub struct App {
     pub tokenizer: Option<Arc<Tokenizer>>,
     /// What requests may ask for.
     pub policy: Policy,
+    /// How long a connection may be silent before a request, or stay in the middle of its head.
+    pub head_timeout: Duration,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
     /// How long a stream is silent before it says that it is alive.
@@ -74,6 +78,7 @@ impl App {
             models: Models::new(model, &[]),
             tokenizer: None,
             policy: Policy::default(),
+            head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
             random_ids: false,
@@ -106,14 +111,13 @@ impl App {
     /// # Errors
     /// What the system says when it accepts no connection any more.
     pub async fn serve(self, listener: TcpListener) -> std::io::Result<()> {
-        let listener = listener.tap_io(|connection| {
-            let _ = connection.set_nodelay(true); // without it frames go out late, but they go out
-        });
-        let drain = self.operate.drain.clone();
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(drain.clone().begun());
+        let (drain, handle) = (self.operate.drain.clone(), Handle::new());
+        let server = axum_server::from_tcp(listener.into_std()?)?.http1_only();
+        let mut server = server.acceptor(NoDelayAcceptor::new()).handle(handle.clone());
+        server.http_builder().http1().header_read_timeout(self.head_timeout);
         tokio::select! {
-            served = served => served,
-            () = drain.over() => Ok(()),
+            served = server.serve(self.router().into_make_service()) => served,
+            () = drain.ends(&handle) => Ok(()),
         }
     }
 

@@ -27,8 +27,14 @@ pub async fn responses(State(app): State<Arc<App>>, request: Request) -> Result<
     let body = app.body(request).await?;
     let (asked, repeated) = app.admit(body, responses::read).await?;
     let (stream, ignored) = (asked.stream, ignored_header(asked.ignored.clone()));
+    let spaced = asked.job.tools.iter().filter_map(|tool| {
+        let (space, own) = tool.space.clone()?;
+        Some((tool.name.clone(), space, own))
+    });
+    let spaced: Vec<_> = spaced.collect();
     let (turn, steps) = one::begin(&app, asked, IdPolicy::random()).await?;
-    let events = Responses::new(&format!("resp_{}", ids::object_id()), now(), app.models.name(), repeated);
+    let events = Responses::new(&format!("resp_{}", ids::object_id()), now(), app.models.name(), repeated)
+        .with_namespaces(spaced);
     if stream {
         return Ok((ignored, one::stream(&app, turn, steps, events)).into_response());
     }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +103,34 @@ async fn huge_bodies_are_413() {
 }
 
 #[tokio::test]
+async fn bodies_may_be_gzip_and_are_json() {
+    let mut app = App::new(Arc::new(Scripted::default()), "kimi-k3");
+    app.policy.max_body = 100_000;
+    let server = serve_app(app).await;
+    let zipped = |plain: &[u8]| {
+        let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        zip.write_all(plain).unwrap();
+        zip.finish().unwrap()
+    };
+    let small = zipped(request("zipped", json!({})).to_string().as_bytes());
+    let bomb = zipped(request(&"x".repeat(1 << 20), json!({})).to_string().as_bytes());
+    let plain = request("plain", json!({})).to_string().into_bytes();
+    for (kind, encoding, body, status) in [
+        ("application/json", "gzip", small.clone(), 200),
+        ("application/json; charset=utf-8", "identity", plain.clone(), 200),
+        ("application/json", "gzip", bomb, 413),
+        ("application/json", "gzip", small[..20].to_vec(), 400),
+        ("application/json", "gzip", plain.clone(), 400),
+        ("application/json", "br", small, 415),
+        ("text/plain", "identity", plain, 415),
+    ] {
+        let asked = server.client.post(server.url.clone() + CHAT).header("content-type", kind);
+        let answer = asked.header("content-encoding", encoding).body(body).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{kind} {encoding}: {}", answer.text().await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_does_not_come_is_408() {
     let app = App { body_timeout: Duration::from_millis(50), ..App::new(Arc::new(Scripted::default()), "kimi-k3") };
     let server = serve_app(app).await;
@@ -113,6 +142,30 @@ async fn a_body_that_does_not_come_is_408() {
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("{\"error\":{"), "{answer}");
+}
+
+/// Nothing, and half a head; a client that keeps its connection and asks in time is served.
+#[tokio::test]
+async fn a_connection_that_asks_nothing_ends() {
+    let app = App { head_timeout: Duration::from_millis(200), ..App::new(Arc::new(Scripted::default()), "kimi-k3") };
+    let server = serve_app(app).await;
+    let address = server.url.strip_prefix("http://").unwrap();
+    for begun in ["", "POST /v1/chat/completions HTTP/1.1\r\nhost:"] {
+        let mut connection = TcpStream::connect(address).await.unwrap();
+        connection.write_all(begun.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = connection.read_to_end(&mut answer);
+        tokio::time::timeout(Duration::from_secs(10), read).await.expect("it ends").unwrap();
+    }
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    for _ in 0..3 {
+        connection.write_all(b"GET /v1/models/kimi-k3 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = [0; 12];
+        connection.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        while connection.try_read(&mut [0; 4096]).is_ok_and(|read| read > 0) {}
+    }
 }
 
 #[tokio::test]

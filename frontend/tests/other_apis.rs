@@ -232,3 +232,34 @@ async fn responses_take_items_and_instructions() {
         assert_eq!((answer.status, &answer.json()["error"]["param"]), (400, &json!(param)));
     }
 }
+
+/// A namespace and a tool's own name are one name for the model, and two for the client.
+#[tokio::test]
+async fn tools_in_namespaces_are_called_by_both_names() {
+    let server = scripted().await;
+    let inner = json!({"type": "function", "name": "read", "parameters": {"type": "object"}});
+    let tools = json!([{"type": "namespace", "name": "files", "tools": [inner]}]);
+    let answer = server.post("/v1/responses", &responses("files__read", json!({"tools": tools}))).await.json();
+    let output = answer["output"].as_array().unwrap();
+    let call = output.iter().find(|item| item["type"] == "function_call").unwrap();
+    assert_eq!((&call["name"], &call["namespace"]), (&json!("read"), &json!("files")), "{call}");
+    let result = json!({"type": "function_call_output", "call_id": call["call_id"], "output": "rain"});
+    let body = json!({"model": "kimi-k3", "input": [call, result], "tools": tools});
+    let answer = server.post("/v1/responses", &body).await.json();
+    assert_eq!(answer["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "The tool says: rain");
+}
+
+/// A count is that of the prompt that the same request has, and needs no `max_tokens`.
+#[tokio::test]
+async fn counts_are_those_of_the_same_prompt() {
+    let server = scripted().await;
+    let tools = json!([{"name": "f", "input_schema": {"type": "object"}}]);
+    let asked = messages("Count these words.", json!({"system": "Be kind.", "tools": tools}));
+    let usage = server.post("/v1/messages", &asked).await.json()["usage"].clone();
+    let read = ["input_tokens", "cache_read_input_tokens"].map(|name| usage[name].as_u64().unwrap_or(0));
+    let mut counted = asked;
+    counted.as_object_mut().unwrap().remove("max_tokens");
+    let count = server.post("/v1/messages/count_tokens", &counted).await.json();
+    assert_eq!(count, json!({"input_tokens": read.iter().sum::<u64>()}));
+    assert_eq!(server.post("/v1/messages/count_tokens", &json!({"model": "kimi-k3"})).await.status, 400);
+}

@@ -14,6 +14,7 @@ use axum::routing::post;
 use kimi_xtml_frontend::engine::upstream::{Grammar, Settings, Upstream};
 use serde_json::{Value, json};
 use support::{Said, Server, serve, tool};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// How a fake engine answers, and what it was asked.
@@ -221,6 +222,53 @@ async fn what_must_be_goes_as_a_structural_tag_or_is_refused() {
         let refused = server.chat("x", ask).await;
         assert!(refused.status == 400 && refused.body.contains(member), "{}", refused.body);
     }
+}
+
+/// The engine closes a connection that it had kept just as the next request comes: it is asked once more, and no oftener.
+#[tokio::test]
+async fn a_connection_that_died_is_tried_once_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = Arc::new(Mutex::new(0));
+    let counted = asked.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let counted = counted.clone();
+            tokio::spawn(async move {
+                let mut served = 0;
+                loop {
+                    let mut head = Vec::new();
+                    let mut part = [0; 65_536];
+                    while !head.windows(6).any(|end| end == b"<|sep|") {
+                        match connection.read(&mut part).await {
+                            Ok(read) if read > 0 => head.extend_from_slice(&part[..read]),
+                            _ => return,
+                        }
+                        if head.starts_with(b"GET") {
+                            connection.write_all(b"HTTP/1.1 404 x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+                            head.clear();
+                        }
+                    }
+                    *counted.lock().unwrap() += 1;
+                    served += 1;
+                    if served > 1 || *counted.lock().unwrap() > 3 {
+                        return; // closed without an answer
+                    }
+                    let body: String = [says(THOUGHT), ends("stop")].map(|event| format!("data: {event}\n\n")).concat();
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ";
+                    let answer = format!("{head}{}\r\n\r\n{body}", body.len());
+                    connection.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    let server = serve(Upstream::new(&format!("http://{address}"), Settings::default(), None).unwrap()).await;
+    assert_eq!(server.chat("x", json!({})).await.status, 200);
+    assert_eq!(server.chat("x", json!({})).await.status, 200, "the second request met a dead connection");
+    assert_eq!(*asked.lock().unwrap(), 3);
+    let refused = server.chat("x", json!({})).await;
+    assert_eq!((refused.status, *asked.lock().unwrap()), (502, 5), "{}", refused.body);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! item (reasoning, message, function call) for each run of deltas of one kind, with the events that add, continue and finish
 //! it. Held: the response so far, as JSON: its last event repeats it whole.
 
+use std::collections::HashMap;
+
 use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -42,6 +44,8 @@ pub struct Responses {
     id: String,
     /// The response's members but for status, output and usage.
     head: Map<String, Value>,
+    /// Namespace and own name of the tools that have them, by the name that the model knows.
+    namespaces: HashMap<String, (String, String)>,
     sequence: u64,
     /// The items that are finished, as JSON, with commas between them.
     output: BytesMut,
@@ -111,7 +115,34 @@ impl Responses {
             head.remove(said);
         }
         let status = Status { word: "in_progress", error: None, details: None, usage: None };
-        Responses { id: id.into(), head, sequence: 0, output: BytesMut::new(), items: 0, open: None, status }
+        Responses {
+            id: id.into(),
+            head,
+            namespaces: HashMap::new(),
+            sequence: 0,
+            output: BytesMut::new(),
+            items: 0,
+            open: None,
+            status,
+        }
+    }
+
+    /// Says which tools the client declared within a `namespace`: for each the name that the model knows it by, its
+    /// namespace and its own name. Calls of it have `namespace` and the own name.
+    ///
+    /// ```
+    /// use kimi_xtml::{Delta, Responses};
+    ///
+    /// let events = Responses::new("resp_1", 1_790_000_000, "kimi-k3", Default::default());
+    /// let mut events = events.with_namespaces([("files__read".into(), "files".into(), "read".into())]);
+    /// let mut out = bytes::BytesMut::new();
+    /// events.delta(Delta::CallStart { index: 0, id: "call_1", name: "files__read" }, &mut out);
+    /// assert!(String::from_utf8_lossy(&out).contains(r#""namespace":"files","name":"read""#));
+    /// ```
+    #[must_use]
+    pub fn with_namespaces(mut self, tools: impl IntoIterator<Item = (String, String, String)>) -> Self {
+        self.namespaces = tools.into_iter().map(|(tool, space, own)| (tool, (space, own))).collect();
+        self
     }
 
     /// The first events.
@@ -321,7 +352,12 @@ impl Responses {
         head.put_slice(kind.constant());
         if let Some((id, name)) = call {
             member("call_id", id, &mut head);
-            member("name", name, &mut head);
+            if let Some((space, own)) = self.namespaces.get(name) {
+                member("namespace", space, &mut head);
+                member("name", own, &mut head);
+            } else {
+                member("name", name, &mut head);
+            }
         }
 
         let mut place = BytesMut::new();

@@ -2,8 +2,10 @@
 //!
 //! In: a signal. Out: when to take nothing new, and when to wait no longer for what runs. Held: whether it has begun.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum_server::Handle;
 use tokio_util::sync::CancellationToken;
 
 /// Whether the server drains.
@@ -30,14 +32,10 @@ impl Drain {
         self.begun.is_cancelled()
     }
 
-    /// Waits until it drains.
-    pub async fn begun(self) {
+    /// Waits until it drains, and until what then runs on the server has had its time.
+    pub(crate) async fn ends(self, server: &Handle<SocketAddr>) {
         self.begun.cancelled().await;
-    }
-
-    /// Waits until what runs has had its time.
-    pub async fn over(self) {
-        self.begun.cancelled().await;
+        server.graceful_shutdown(None);
         tokio::time::sleep(self.within).await;
     }
 }
