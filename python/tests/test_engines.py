@@ -137,7 +137,12 @@ def test_the_log_tells_the_version_at_the_start(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.parametrize(
     ("block", "read"),
-    [('{"a": 1}', '{"a": 1}'), ("[1]", '{"INVALID_JSON":"[1]"}'), ('{"a":1,}', '{"a":1,"INVALID_JSON":"}"}'), ("", "{}")],
+    [
+        ('{"a": 1}', '{"a": 1}'),
+        ("[1]", '{"INVALID_JSON":"[1]"}'),
+        ('{"a":1,}', '{"a":1,"INVALID_JSON":"}"}'),
+        ("", "{}"),
+    ],
 )
 def test_arguments_that_are_always_an_object(block: str, read: str) -> None:
     head = '<|open|>tools<|sep|><|open|>call tool="a" index="1"<|sep|><|open|>json type="object"<|sep|>'

@@ -41,14 +41,23 @@ _log_to_stderr()
 
 # What the report notes where a stream ends early, as a limit or a stop string ends it: no deviation of the model's.
 _OF_A_CUT = frozenset(
-    ("cut-character", "cut-tag", "unclosed-call", "unclosed-response", "unclosed-think", "unclosed-tools", "unclosed-value")
+    (
+        "cut-character",
+        "cut-tag",
+        "unclosed-call",
+        "unclosed-response",
+        "unclosed-think",
+        "unclosed-tools",
+        "unclosed-value",
+    )
 )
 
 
 def told_about(engine: str, report: Report, request: str | None, *, ended: bool) -> None:
     """A line for a stream that deviated from the format, and one for each stream where that much is asked for.
 
-    `ended` says that the message did: what is open then was not closed by the model. Where it did not, the end came early.
+    `ended` says that the message did: what is open then was not closed by the model. Where it did not, the end came
+    early.
     """
     name = f"{engine}: {request}" if request else engine
     deviations = [noted for noted in report["diagnostics"] if ended or noted["code"] not in _OF_A_CUT]
@@ -64,7 +73,9 @@ def started(engine: str, distribution: str, tested: str) -> None:
     if version.partition("+")[0] in tested.split(", "):
         logger.info("%s %s: registered as %s; this version was tested", engine, version, NAME)
     else:
-        logger.warning("%s %s: registered as %s; not tested with this version, but with %s", engine, version, NAME, tested)
+        logger.warning(
+            "%s %s: registered as %s; not tested with this version, but with %s", engine, version, NAME, tested
+        )
 
 
 class EngineError(ImportError):

@@ -504,8 +504,10 @@ _MESSAGES_API = "vllm.entrypoints.anthropic.serving"
 
 
 def _wants_objects(request: Any) -> bool:
-    """Whether the arguments of its calls must be an object: Anthropic's clients take nothing else, and vLLM has no answer
-    for what is none."""
+    """Whether the arguments of its calls must be an object.
+
+    Anthropic's clients take nothing else, and vLLM has no answer for what is none.
+    """
     asked = os.environ.get("KIMI_XTML_ARGUMENTS")
     return asked == "object" or (asked != "verbatim" and getattr(type(request), "kimi_xtml_messages", False))
 
@@ -522,8 +524,9 @@ def _mark_messages() -> None:
     convert = getattr(serving, "to_chat_completion_request", None)
     if convert is None:
         logger.warning(
-            "vLLM has no AnthropicServingMessages.to_chat_completion_request (last seen in %s, 0.29.0 to 0.33.0): in the "
-            "Messages API a call whose json block is no JSON object costs the reply; KIMI_XTML_ARGUMENTS=object prevents it",
+            "vLLM has no AnthropicServingMessages.to_chat_completion_request (last seen in %s, 0.29.0 to 0.33.0): in "
+            "the Messages API a call whose json block is no JSON object costs the reply; KIMI_XTML_ARGUMENTS=object "
+            "prevents it",
             _MESSAGES_API,
         )
         return
@@ -533,7 +536,8 @@ def _mark_messages() -> None:
     @functools.wraps(getattr(convert, "__func__", convert))
     def marked(*args: Any, **kwargs: Any) -> Any:
         request = convert(*args, **kwargs)
-        object.__setattr__(request, "__class__", _marked(type(request)))
+        kind: Any = type(request)
+        object.__setattr__(request, "__class__", _marked(kind))
         return request
 
     marked.kimi_xtml = True  # type: ignore[attr-defined]
@@ -542,7 +546,9 @@ def _mark_messages() -> None:
 
 @functools.cache
 def _marked(kind: type) -> type:
-    return type(kind.__name__, (kind,), {"__annotations__": {"kimi_xtml_messages": ClassVar[bool]}, "kimi_xtml_messages": True})
+    return type(
+        kind.__name__, (kind,), {"__annotations__": {"kimi_xtml_messages": ClassVar[bool]}, "kimi_xtml_messages": True}
+    )
 
 
 def _composed(tool: Any, reasoning: Any, strict_level: Any) -> type[KimiXtmlParser]:

@@ -1,7 +1,7 @@
 """What an adapter takes from the engine that is installed here: where each name is, and how its methods are called.
 
-In: the adapter's name, `vllm` or `sglang`. Out: one JSON object, of each name its module and the signatures of its methods, or
-null where it is gone. Two of them, of two versions, tell what moved.
+In: the adapter's name, `vllm` or `sglang`. Out: one JSON object, of each name its module and the signatures of its
+methods, or null where it is gone. Two of them, of two versions, tell what moved.
 """
 
 import importlib

@@ -179,7 +179,10 @@ def test_the_prompt_is_right_where_the_arguments_of_the_template_say_otherwise()
     assert on.count_reasoning_tokens([5, 6]) == 0
 
 
-BLOCK = '<|open|>call tool="run" index="1"<|sep|><|open|>json type="object"<|sep|>{}<|close|>json<|sep|><|close|>call<|sep|>'
+BLOCK = (
+    '<|open|>call tool="run" index="1"<|sep|><|open|>json type="object"<|sep|>{}<|close|>json<|sep|>'
+    "<|close|>call<|sep|>"
+)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +206,10 @@ def test_no_json_block_costs_a_reply_of_the_messages_api(
     kimi_xtml.vllm._mark_messages()
     kimi_xtml.vllm._mark_messages()
     asked = AnthropicMessagesRequest(
-        model="k3", max_tokens=9, messages=[{"role": "user", "content": "?"}], tools=[{"name": "run", "input_schema": {}}]
+        model="k3",
+        max_tokens=9,
+        messages=[{"role": "user", "content": "?"}],
+        tools=[{"name": "run", "input_schema": {}}],
     )
     request = serving.AnthropicServingMessages.to_chat_completion_request(asked)
     assert request.model_dump(exclude_unset=True)

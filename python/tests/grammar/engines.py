@@ -6,7 +6,7 @@ In: tools, a tool choice, what the prompt left open. Out: the tokens that may co
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import llguidance
 import llguidance.numpy
@@ -67,8 +67,8 @@ class XGrammar:
 class _Tokenizer:
     eos_token_id = EOS
     bos_token_id = None
-    tokens = [b"\xff" + token if number >= FIRST_CONTROL else token for number, token in enumerate(TOKENS)]
-    special_token_ids = list(range(FIRST_CONTROL, len(TOKENS)))
+    tokens: ClassVar = [b"\xff" + token if number >= FIRST_CONTROL else token for number, token in enumerate(TOKENS)]
+    special_token_ids: ClassVar = list(range(FIRST_CONTROL, len(TOKENS)))
 
     def __call__(self, text: bytes | str) -> list[int]:
         return list(text.encode() if isinstance(text, str) else text)

@@ -42,7 +42,7 @@ def as_parameters(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     text = json.dumps(schema).replace('"$ref": "#"', '"$ref": "#/properties/value"')
     schema = json.loads(text)
-    definitions = {key: schema.pop(key) for key in ("$defs", "definitions") if key in schema}
+    definitions: dict[str, Any] = {key: schema.pop(key) for key in ("$defs", "definitions") if key in schema}
     return {"type": "object", "properties": {"value": schema}, "required": ["value"], **definitions}
 
 

@@ -1,7 +1,7 @@
 """What a grammar lets through, our parser takes: random walks over the masks of two grammar engines.
 
-In: schemas, a seed, how many walks for each tool choice. Out: a table of walks and disagreements, each sorted by whose fault it
-is; the exit code says whether one is ours. Held: one walk at a time.
+In: schemas, a seed, how many walks for each tool choice. Out: a table of walks and disagreements, each sorted by
+whose fault it is; the exit code says whether one is ours. Held: one walk at a time.
 
     python walks.py [--seed N] [--walks N] [--engine xgrammar|llguidance] [--only NAME] [--show N]
 """
@@ -17,14 +17,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import jsonschema
-from engines import ENGINES, Walker
 from schemas import schemas, tool
 from vocabulary import CLOSE, END_OF_MSG, EOS, OPEN, SEP, TOKENS, is_control, parser_id
 
 import kimi_xtml
+from engines import ENGINES, Walker
 
 #: The token that stands for none in `spell`.
 NUL = 0
@@ -86,15 +86,20 @@ def spell(tokens: Iterable[int]) -> str:
     return b"".join(parts).decode("utf-8", "replace")
 
 
+CHANNELS: list[Literal["think", "response"]] = ["think", "response"]
+
+
 def meant(tokens: list[int], opened: str) -> Said | None:
-    """Reads the tokens by the format's grammar, which is easy where control tokens are known; none if they are no message."""
+    """Reads the tokens by the grammar, which is easy where control tokens are known; none if they are no message."""
     text, at = f"\0O{opened}\0S" + spell(tokens), 0
     said = Said("", "", [])
     key = kind = ""
     for tag in MEANT.finditer(text):
         body, at = text[at : tag.start()], tag.end()
         name, _, head = tag["head"].partition(" ")
-        attributes = {k: v.replace("&quot;", '"').replace("&amp;", "&") for k, v in re.findall(r'(\w+)="([^"]*)"', head)}
+        attributes = {
+            k: v.replace("&quot;", '"').replace("&amp;", "&") for k, v in re.findall(r'(\w+)="([^"]*)"', head)
+        }
         match tag["open"], name:
             case "C", "think":
                 said.reasoning += body
@@ -114,7 +119,9 @@ def meant(tokens: list[int], opened: str) -> Said | None:
 
 def heard(events: list[Any]) -> tuple[Said, list[tuple[str, str, bool]], list[str]]:
     """What the parser says: texts, calls with their arguments, and deviations."""
-    said, calls, codes = Said("", "", []), [], []
+    said = Said("", "", [])
+    calls: list[tuple[str, str, bool]] = []
+    codes: list[str] = []
     for event in events:
         match event:
             case kimi_xtml.Reasoning(text):
@@ -122,15 +129,14 @@ def heard(events: list[Any]) -> tuple[Said, list[tuple[str, str, bool]], list[st
             case kimi_xtml.Content(text):
                 said.content += text
             case kimi_xtml.CallStart(_, name):
-                calls.append([name, "", False])
+                calls.append((name, "", False))
             case kimi_xtml.CallEnd(_, json_, complete):
-                calls[-1][1] += json_
-                calls[-1][2] = complete
+                calls[-1] = (calls[-1][0], calls[-1][1] + json_, complete)
             case kimi_xtml.ArgumentStart() | kimi_xtml.Arguments() | kimi_xtml.ArgumentEnd():
-                calls[-1][1] += event.json
+                calls[-1] = (calls[-1][0], calls[-1][1] + event.json, False)
             case kimi_xtml.Diagnostic(code):
                 codes.append(code)
-    return said, [tuple(call) for call in calls], codes
+    return said, calls, codes
 
 
 def by_ids(parser: kimi_xtml.Parser, tokens: list[int]) -> list[Any]:
@@ -189,7 +195,7 @@ def stray_separator(tokens: list[int]) -> bool:
     for token in tokens:
         if token == SEP and not in_tag:
             return True
-        in_tag = token in (OPEN, CLOSE) or in_tag and token != SEP
+        in_tag = token in (OPEN, CLOSE) or (in_tag and token != SEP)
     return False
 
 
@@ -200,7 +206,10 @@ def fault_of(tokens: list[int], faults: list[str], way: str) -> str:
         return "grammar: it takes a marker that ordinary tokens spell for a real one"
     if stray_separator(tokens):
         return "grammar: it takes a real <|sep|> for text"
-    if set(faults) <= {"diagnostic not-json", "not JSON", "arguments differ", "invalid by the schema"} and len(set(faults)) > 1:
+    if (
+        set(faults) <= {"diagnostic not-json", "not JSON", "arguments differ", "invalid by the schema"}
+        and len(set(faults)) > 1
+    ):
         return "grammar: the type that it lets through is not that of the value"
     if set(faults) == {"invalid by the schema"}:
         return "grammar: what it lets through is not valid by the schema"
@@ -226,7 +235,7 @@ def main() -> int:
             for choice, word in CHOICES.items():
                 for number in range(arguments.walks):
                     rng = random.Random(f"{arguments.seed} {engine} {name} {choice} {number}")
-                    opened = rng.choice(["think", "response"])
+                    opened = rng.choice(CHANNELS)
                     choice_ = {"type": "function", "function": {"name": "f"}} if word == "named" else word
                     tools = [tool("f", parameters)]
                     try:
@@ -255,7 +264,9 @@ def main() -> int:
                             ours += fault.startswith("ours")
                             if shown[fault] <= arguments.show:
                                 text = b"".join(TOKENS[token] for token in tokens)
-                                print(f"  {fault}\n    {engine}, {name}, {choice}, {way}: {faults}\n    {text[:1500]!r}")
+                                print(
+                                    f"  {fault}\n    {engine}, {name}, {choice}, {way}: {faults}\n    {text[:1500]!r}"
+                                )
         print(engine)
         for what, number in sorted(count.items()):
             print(f"  {number:6} {what}")

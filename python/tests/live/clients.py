@@ -1,7 +1,7 @@
 """The official clients of OpenAI and Anthropic against a live server.
 
-In: the folder that `model.py` made, a base URL, the names of ways to ask. Out, as JSON lines: for each way and each case what
-the client was told, and whether that is right. Nothing is held beyond the requests under way.
+In: the folder that `model.py` made, a base URL, the names of ways to ask. Out, as JSON lines: for each way and each
+case what the client was told, and whether that is right. Nothing is held beyond the requests under way.
 
 A way is an API, `streamed` with its interval or `whole`, and what is special about the request.
 """
@@ -48,7 +48,9 @@ def chat_request(case: Case, **more: Any) -> dict[str, Any]:
         "temperature": 0,
     }
     if case["tools"]:
-        request["tools"] = [{"type": "function", "function": {"name": name, "parameters": OPEN}} for name in names(case)]
+        request["tools"] = [
+            {"type": "function", "function": {"name": name, "parameters": OPEN}} for name in names(case)
+        ]
         request["tool_choice"] = "none" if case["tool_choice"] == "none" else "auto"
     extra = {"chat_template_kwargs": {"thinking": False}} if case["opened"] == "response" else {}
     request["extra_body"] = extra | more.pop("extra_body", {})
@@ -127,7 +129,9 @@ def responses_request(case: Case, **more: Any) -> dict[str, Any]:
         "store": False,
     }
     if case["tools"]:
-        request["tools"] = [{"type": "function", "name": name, "parameters": OPEN, "strict": False} for name in names(case)]
+        request["tools"] = [
+            {"type": "function", "name": name, "parameters": OPEN, "strict": False} for name in names(case)
+        ]
         request["tool_choice"] = "none" if case["tool_choice"] == "none" else "auto"
     if case["opened"] == "response":
         request["extra_body"] = {"chat_template_kwargs": {"thinking": False}}
@@ -316,7 +320,9 @@ async def main() -> None:
         rows = [row for rows in await asyncio.gather(*asked) for row in rows]
         for row in rows:
             print(json.dumps(row))
-        tally = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("exact", "value", "other", "error")}
+        tally = {
+            verdict: sum(row["verdict"] == verdict for row in rows) for verdict in ("exact", "value", "other", "error")
+        }
         finish = sum(row.get("finish", False) for row in rows)
         print(f"{name}: {tally}, finish {finish}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 

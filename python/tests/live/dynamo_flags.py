@@ -1,8 +1,8 @@
 """Dynamo's frontend, started with each spelling of the parsers' flags: which starts, and which reaches these parsers.
 
-In: the folder that `model.py` made; this Python has Dynamo and, for its processors, vLLM or SGLang. Out: a row of a Markdown
-table a spelling: whether it starts, and what a client gets of one stream in which a quoted tag tells the parsers apart.
-Held: one frontend and one worker at a time, which find each other through a folder.
+In: the folder that `model.py` made; this Python has Dynamo and, for its processors, vLLM or SGLang. Out: a row of a
+Markdown table a spelling: whether it starts, and what a client gets of one stream in which a quoted tag tells the
+parsers apart. Held: one frontend and one worker at a time, which find each other through a folder.
 """
 
 import argparse
@@ -43,7 +43,9 @@ def ask(url: str) -> dict[str, Any]:
     body = {
         "model": "k3",
         "messages": [{"role": "user", "content": "case-0-think"}],
-        "tools": [{"type": "function", "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}}}],
+        "tools": [
+            {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}}}
+        ],
         "max_tokens": 200,
         "stream": True,
     }
@@ -68,14 +70,24 @@ def ask(url: str) -> dict[str, Any]:
 def error_of(log: Path) -> str:
     """The line that says why."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in log.read_text(errors="replace").splitlines()]
-    told = [line for line in lines if re.search(r"error|invalid|unrecognized|not registered|not found|No module", line, re.I)]
+    told = [
+        line
+        for line in lines
+        if re.search(r"error|invalid|unrecognized|not registered|not found|No module", line, re.I)
+    ]
     return (told or lines or ["nothing said"])[-1][:300]
 
 
 def attempt(folder: Path, ids: str, spelled: Any, frontend: str, port: int) -> dict[str, Any]:
     """One frontend and one worker."""
     processor, before, behind, names = spelled
-    row: dict[str, Any] = {"processor": processor, "frontend": before, "worker": behind, "names": names, "started": False}
+    row: dict[str, Any] = {
+        "processor": processor,
+        "frontend": before,
+        "worker": behind,
+        "names": names,
+        "started": False,
+    }
     with tempfile.TemporaryDirectory() as scratch:
         variables = os.environ | {
             "DYN_FILE_KV": scratch,
@@ -87,8 +99,10 @@ def attempt(folder: Path, ids: str, spelled: Any, frontend: str, port: int) -> d
         logs = [Path(scratch, name) for name in ("worker.log", "frontend.log")]
         commands = [
             [HERE / "dynamo_worker.py", folder, "--ids", ids, *flags(behind, names)],
-            ["-m", frontend, "--http-port", str(port), "--discovery-backend", "file", "--dyn-chat-processor", processor]
-            + flags(before, names),
+            [
+                *("-m", frontend, "--http-port", str(port), "--discovery-backend", "file"),
+                *("--dyn-chat-processor", processor, *flags(before, names)),
+            ],
         ]
         running = []
         for command, log in zip(commands, logs, strict=True):
@@ -130,7 +144,9 @@ def main() -> None:
     """Tries them in turn."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("folder", type=Path)
-    options.add_argument("--case", default="K01", help="the recorded stream; one that deviates, so that the log tells of it")
+    options.add_argument(
+        "--case", default="K01", help="the recorded stream; one that deviates, so that the log tells of it"
+    )
     options.add_argument("--processor", action="append", help="only these")
     options.add_argument("--port", type=int, default=8500)
     given = options.parse_args()

@@ -1,7 +1,8 @@
 """A logits processor for vLLM that makes a model say what was recorded.
 
-In: the folder that `model.py` made, named by KIMI_XTML_LIVE; prompts that name a case, `case-17-`. Out: logits that leave
-only the case's next token; after the last one, the token that ends a message. Held: the cases, and the requests of the batch.
+In: the folder that `model.py` made, named by KIMI_XTML_LIVE; prompts that name a case, `case-17-`. Out: logits that
+leave only the case's next token; after the last one, the token that ends a message. Held: the cases, and the requests
+of the batch.
 """
 
 import json
@@ -17,7 +18,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDi
 END = 163586
 
 
-class Forced(LogitsProcessor):
+class Forced(LogitsProcessor):  # type: ignore[misc]
     """Says the recorded tokens of each request's case."""
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:

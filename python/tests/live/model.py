@@ -1,9 +1,9 @@
 """The model that serves recorded outputs: tiny, random, with Kimi's vocabulary.
 
 In: a folder; KIMI_XTML_DATA, whose `kimi/tiktoken.model` has the ranks; the corpora. Out, in the folder: a model that
-vLLM loads without weights, and `cases.jsonl` (what it shall say, and what must come of it). The tokenizer has no merges: a
-word that is a token is one, so that parsers find the ids of `think` and the like, any other becomes a token a byte. Only
-prompts are encoded by it; outputs are ids anyway.
+vLLM loads without weights, and `cases.jsonl` (what it shall say, and what must come of it). The tokenizer has no
+merges: a word that is a token is one, so that parsers find the ids of `think` and the like, any other becomes a token
+a byte. Only prompts are encoded by it; outputs are ids anyway.
 """
 
 import base64
@@ -12,11 +12,12 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-from harness import CONTROL, of_engines
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 import kimi_xtml
+from harness import CONTROL, of_engines
 
 VOCABULARY, SPECIAL = 163_840, 163_584
 NAMES = {number: text for text, number in CONTROL.items()} | {163_584: "[BOS]"}
@@ -24,7 +25,8 @@ TEMPLATE = """\
 {%- set said = namespace(text='') -%}
 {%- for message in messages -%}
 {%- if message.content is string %}{% set said.text = said.text + message.content %}
-{%- elif message.content %}{% for part in message.content %}{% set said.text = said.text + part.text %}{% endfor %}{% endif -%}
+{%- elif message.content %}{% for part in message.content -%}
+{% set said.text = said.text + part.text %}{% endfor %}{% endif -%}
 {%- endfor -%}
 {{ said.text }}<|open|>{{ 'response' if '-response' in said.text else 'think' }}<|sep|>"""
 
@@ -36,7 +38,7 @@ def byte_letters() -> list[str]:
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
-def cases(ranks: Path) -> list[dict[str, object]]:
+def cases(ranks: Path) -> list[dict[str, Any]]:
     """The streams that an engine can give, as token ids.
 
     Of a stream that was recorded as text, a quoted marker and a real one look alike: left out if its result quotes one.
@@ -51,7 +53,7 @@ def cases(ranks: Path) -> list[dict[str, object]]:
     found = []
     for stream in of_engines():
         text = "".join(map(str, stream.chunks))
-        if not text or not stream.ids and marker.search(json.dumps(stream.accepted, ensure_ascii=False)):
+        if not text or (not stream.ids and marker.search(json.dumps(stream.accepted, ensure_ascii=False))):
             continue
         ids = [number for some in stream.ids for number in some] if stream.ids else encode(text)
         found.append(
@@ -74,7 +76,7 @@ def main(folder: Path) -> None:
     data = os.environ.get("KIMI_XTML_DATA")
     ranks = Path(data or "") / "data" / "kimi" / "tiktoken.model"
     if not data or not ranks.exists():
-        sys.exit(f"KIMI_XTML_DATA must name a folder with data/kimi/tiktoken.model, the ranks of Kimi's tokenizer: no {ranks}")
+        sys.exit(f"KIMI_XTML_DATA must name a folder with data/kimi/tiktoken.model, the tokenizer's ranks: no {ranks}")
     letters = byte_letters()
     vocabulary: dict[str, int] = {}
     for line in ranks.read_bytes().splitlines():
