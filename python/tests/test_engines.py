@@ -115,7 +115,7 @@ def test_the_log_tells_of_deviations_with_the_request_and_of_no_cut(caplog: pyte
         stream.finish()
         whole("test", cut, opened="think", request="chatcmpl-1")
     assert logged(caplog) == []
-    orphan = "a<|close|>call<|sep|>b"
+    orphan = "a<|close|>response<|sep|><|close|>call<|sep|>"
     stream = Stream("test", opened="response", request="chatcmpl-1")
     stream.push(orphan)
     stream.finish()

@@ -26,7 +26,8 @@ def test_the_licences(name: str, says: str) -> None:
 
 
 def test_the_module_is_stripped() -> None:
-    assert Path(_kimi_xtml.__file__).stat().st_size < 3 << 20
+    """With its symbols it would have several times as much."""
+    assert Path(_kimi_xtml.__file__).stat().st_size < 4 << 20
 
 
 def test_an_import_loads_the_package_alone() -> None:
