@@ -1,7 +1,8 @@
 //! The first of SMG's two parsers: reasoning is told from all else.
 //!
 //! In: what the model generates. Out: reasoning; and the answer, with tools sections raw, for [`Calls`](crate::Calls) or,
-//! where no tools are declared, for the client. Held: the parser, and how the stream began.
+//! where no tools are declared, for the client. Held: the parser, how the stream began, and whether a section came last.
+//! Before a section the answer is closed and after it opened again, so that [`Calls`](crate::Calls) need not guess.
 
 use kimi_xtml::{Channel, Event, Parser, Request, sink_fn};
 use reasoning_parser::{ParseError, ParserResult, ReasoningParser};
@@ -11,6 +12,7 @@ use reasoning_parser::{ParseError, ParserResult, ReasoningParser};
 pub struct Reasoning {
     parser: Parser,
     opened: Channel,
+    raw: bool,
 }
 
 impl Reasoning {
@@ -21,15 +23,23 @@ impl Reasoning {
 
     fn opened(opened: Channel) -> Self {
         // Without tools a section of calls comes out raw. One that opens in an answer is text of it, and comes out the same.
-        Reasoning { parser: Parser::new(Request::new().opened(opened)), opened }
+        Reasoning { parser: Parser::new(Request::new().opened(opened)), opened, raw: false }
     }
 
     fn read(&mut self, step: impl FnOnce(&mut Parser, &mut dyn kimi_xtml::Sink)) -> ParserResult {
         let mut result = ParserResult::default();
-        let mut sink = sink_fn(|event, _| match event {
-            Event::Reasoning(text) => result.reasoning_text += text,
-            Event::Content(text) | Event::Withheld(text) => result.normal_text += text,
-            _ => {}
+        let raw = &mut self.raw;
+        let mut sink = sink_fn(|event, _| {
+            let (text, is_raw, turn) = match event {
+                Event::Reasoning(text) => return result.reasoning_text += text,
+                Event::Content(text) => (text, false, "<|open|>response<|sep|>"),
+                Event::Withheld(text) => (text, true, "<|close|>response<|sep|>"),
+                _ => return,
+            };
+            if std::mem::replace(raw, is_raw) != is_raw {
+                result.normal_text += turn;
+            }
+            result.normal_text += text;
         });
         step(&mut self.parser, &mut sink);
         result
@@ -44,7 +54,7 @@ impl Default for Reasoning {
 
 impl ReasoningParser for Reasoning {
     fn detect_and_parse_reasoning(&mut self, text: &str) -> Result<ParserResult, ParseError> {
-        self.parser = Reasoning::opened(self.opened).parser;
+        *self = Reasoning::opened(self.opened);
         Ok(self.read(|parser, sink| {
             parser.push(text, sink);
             parser.finish("stop", sink);
