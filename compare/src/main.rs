@@ -14,9 +14,6 @@ mod sets;
 mod speed;
 mod stream;
 mod tolerate;
-#[path = "../../oracle/src/twin.rs"]
-#[expect(dead_code, reason = "the harness reads texts, not pieces")]
-mod twin;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

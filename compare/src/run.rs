@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use kimi_xtml::{OwnedEvent, Parser, Span, coalesce};
 use kimi_xtml_cli::play::{Delta, Player};
+use kimi_xtml_oracle::twin;
 
 use crate::classify::{Class, Difference, Late, classify, late};
 use crate::heard::Heard;
 use crate::peers::{Listed, Peer};
 use crate::stream::{Layout, Outcome, Stream};
 use crate::tolerate::Tolerated;
-use crate::twin;
 
 /// Examples that are kept of one rule.
 const EXAMPLES: usize = 3;
