@@ -34,6 +34,15 @@ impl<'a> Delta<'a> {
         }
     }
 
+    /// The ids of its tokens, where they are known.
+    pub fn ids(&self) -> &[u32] {
+        match self {
+            Delta::Ids(_, ids) => ids,
+            Delta::Token(id, _) => std::slice::from_ref(id),
+            Delta::Text(_) | Delta::Bytes(_) => &[],
+        }
+    }
+
     /// The delta's text; U+FFFD stands for what is none.
     pub fn text(self) -> Cow<'a, str> {
         match self {

@@ -4,16 +4,18 @@
 //! [`JS`] and [`CSS`]. Held: the parser, the input that is undecided, the message.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::io::{self, Write};
 use std::iter;
 
 use bytes::BytesMut;
 use kimi_xtml::{
-    Chat, Choice, Event, Frames, IdPolicy, Label, OwnedEvent, Parser, Report, Request, Sink, Span, coalesce,
+    Chat, Choice, Event, Frames, IdPolicy, Label, Message, OwnedEvent, Parser, Report, Request, Sink, Span, ToolCall,
+    coalesce,
 };
 use serde::Serialize;
 
-use crate::cases::{Case, Expected, ExpectedCall, Hex};
+use crate::cases::{Case, Expected, ExpectedCall};
 use crate::chunking::Chunking;
 use crate::play::Delta;
 
@@ -141,11 +143,7 @@ impl Viewer {
     pub fn push(&mut self, delta: Delta<'_>) -> Step {
         self.input.extend_from_slice(delta.input());
         delta.push(&mut self.parser, &mut self.watch);
-        let ids = match delta {
-            Delta::Ids(_, ids) => ids.to_vec(),
-            Delta::Token(id, _) => vec![id],
-            Delta::Text(_) | Delta::Bytes(_) => Vec::new(),
-        };
+        let ids = delta.ids().to_vec();
         let mut out = BytesMut::new();
         self.frames.write(&mut self.watch.chat, &mut out);
         self.step(delta.text().into_owned(), ids, &out)
@@ -158,18 +156,7 @@ impl Viewer {
         self.frames.write(&mut self.watch.chat, &mut out);
         self.frames.end(&reason, None, &mut out);
         let mut step = self.step(String::new(), Vec::new(), &out);
-        let message = self.watch.message.into_message().unwrap_or_default();
-        let call = |call: kimi_xtml::ToolCall| ExpectedCall {
-            name: call.name,
-            arguments_json: call.arguments,
-            complete: call.complete,
-        };
-        let result = Expected {
-            reasoning: message.reasoning,
-            content: message.content,
-            tool_calls: message.tool_calls.into_iter().map(call).collect(),
-            finish_reason: Some(reason),
-        };
+        let result = expected(self.watch.message.into_message().unwrap_or_default(), reason);
         step.end = Some(End { result, report: self.parser.report() });
         step
     }
@@ -240,12 +227,33 @@ impl Seen {
 /// # Errors
 /// The first that `each` gives.
 pub fn play<E>(case: &Case, chunking: Chunking, mut each: impl FnMut(Step) -> Result<(), E>) -> Result<(), E> {
-    let case = cut(case, chunking);
     let mut viewer = Viewer::new(case.context.request());
-    for (_, delta) in case.deltas().into_iter().filter(|(choice, _)| *choice == 0) {
-        each(viewer.push(delta))?;
-    }
+    deltas(case, chunking, |delta| each(viewer.push(delta)))?;
     each(viewer.finish(&case.context.engine_finish_reason))
+}
+
+/// What comes of a case under a chunking, without its steps.
+pub fn result(case: &Case, chunking: Chunking) -> Expected {
+    let (mut parser, mut chat) = (Parser::new(case.context.request()), Chat::new(IdPolicy::numbered(0)));
+    let played = deltas(case, chunking, |delta| {
+        delta.push(&mut parser, &mut chat);
+        chat.clear();
+        Ok::<_, Infallible>(())
+    });
+    let Ok(()) = played;
+    let reason = parser.finish(&case.context.engine_finish_reason, &mut chat).to_owned();
+    expected(chat.into_message().unwrap_or_default(), reason)
+}
+
+fn expected(message: Message, reason: String) -> Expected {
+    let call =
+        |call: ToolCall| ExpectedCall { name: call.name, arguments_json: call.arguments, complete: call.complete };
+    Expected {
+        reasoning: message.reasoning,
+        content: message.content,
+        tool_calls: message.tool_calls.into_iter().map(call).collect(),
+        finish_reason: Some(reason),
+    }
 }
 
 /// Writes the view of a case as it was recorded: one file of HTML that needs nothing else.
@@ -282,46 +290,46 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The case cut otherwise. Where ids are known, deltas are joined and not cut, since which text is whose is not known.
-fn cut(case: &Case, chunking: Chunking) -> Case {
-    let mut case = Case { scale: None, ..case.clone() };
+/// The deltas of a case, cut otherwise; of several choices, the first's. Where ids are known, deltas are joined and not cut,
+/// since which text is whose is not known.
+fn deltas<E>(case: &Case, chunking: Chunking, mut each: impl FnMut(Delta<'_>) -> Result<(), E>) -> Result<(), E> {
+    let given: Vec<Delta<'_>> =
+        case.deltas().into_iter().filter(|(choice, _)| *choice == 0).map(|(_, one)| one).collect();
     if chunking == Chunking::AsGiven {
-        return case;
+        return given.into_iter().try_for_each(each);
     }
-    let ends = |lens: &mut dyn Iterator<Item = usize>| {
-        let mut end = 0;
-        lens.map(|len| {
-            end += len;
-            end
-        })
-        .collect::<Vec<_>>()
+    let cut = |lens: &mut dyn Iterator<Item = usize>, boundary: &dyn Fn(usize) -> bool| {
+        let given: Vec<usize> = lens
+            .scan(0, |end, len| {
+                *end += len;
+                Some(*end)
+            })
+            .collect();
+        let ends = chunking.ends(&given, boundary);
+        iter::once(0).chain(ends.clone()).zip(ends)
     };
-    if let Some(choices) = case.interleaved_choices.take() {
-        case.chunks = Some(choices.into_iter().filter(|(choice, _)| *choice == 0).map(|(_, text)| text).collect());
+    match given.first() {
+        Some(Delta::Ids(..)) => {
+            for (from, to) in cut(&mut given.iter().map(|_| 1), &|_| true) {
+                let text: String = given[from..to].iter().map(|delta| delta.text()).collect();
+                let ids: Vec<u32> = given[from..to].iter().flat_map(|delta| delta.ids()).copied().collect();
+                each(Delta::Ids(&text, &ids))?;
+            }
+        }
+        Some(Delta::Bytes(_)) => {
+            let bytes: Vec<u8> = given.iter().flat_map(|delta| delta.input()).copied().collect();
+            for (from, to) in cut(&mut given.iter().map(|delta| delta.input().len()), &|_| true) {
+                each(Delta::Bytes(&bytes[from..to]))?;
+            }
+        }
+        _ => {
+            let text: String = given.iter().map(|delta| delta.text()).collect();
+            for (from, to) in cut(&mut given.iter().map(|delta| delta.input().len()), &|at| text.is_char_boundary(at)) {
+                each(Delta::Text(&text[from..to]))?;
+            }
+        }
     }
-    match (&case.chunks, &case.ids, &case.byte_chunks_hex) {
-        (Some(chunks), Some(ids), _) => {
-            let ends = chunking.ends(&ends(&mut chunks.iter().map(|_| 1)), |_| true);
-            let ranges = || iter::once(0).chain(ends.iter().copied()).zip(&ends);
-            let texts = ranges().map(|(from, &to)| chunks[from..to].concat()).collect();
-            let ids = ranges().map(|(from, &to)| ids[from..to].concat()).collect();
-            (case.chunks, case.ids) = (Some(texts), Some(ids));
-        }
-        (Some(chunks), None, _) => {
-            let text = chunks.concat();
-            let ends = chunking.ends(&ends(&mut chunks.iter().map(String::len)), |at| text.is_char_boundary(at));
-            let ranges = iter::once(0).chain(ends.iter().copied()).zip(&ends);
-            case.chunks = Some(ranges.map(|(from, &to)| text[from..to].to_owned()).collect());
-        }
-        (None, _, Some(chunks)) => {
-            let bytes: Vec<u8> = chunks.iter().flat_map(|hex| hex.0.iter().copied()).collect();
-            let ends = chunking.ends(&ends(&mut chunks.iter().map(|hex| hex.0.len())), |_| true);
-            let ranges = iter::once(0).chain(ends.iter().copied()).zip(&ends);
-            case.byte_chunks_hex = Some(ranges.map(|(from, &to)| Hex(bytes[from..to].to_vec())).collect());
-        }
-        _ => {}
-    }
-    case
+    Ok(())
 }
 
 #[cfg(test)]
@@ -364,6 +372,7 @@ mod tests {
             let result =
                 |steps: &[Step]| serde_json::to_string(&steps.last().unwrap().end.as_ref().unwrap().result).unwrap();
             assert_eq!(result(&steps), result(&whole), "{chunking}");
+            assert_eq!(serde_json::to_string(&super::result(&case(), chunking)).unwrap(), result(&whole), "{chunking}");
         }
     }
 

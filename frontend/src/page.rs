@@ -3,6 +3,7 @@
 //! In: a case of the corpora, or a request of Chat Completions, as the page sends them. Out: a line of JSON for each step that
 //! the parser took. Held: the files of the page and this project's recorded streams. Nothing is loaded from elsewhere.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 
@@ -104,11 +105,11 @@ async fn play(State(app): State<Arc<App>>, RawQuery(query): RawQuery, request: R
     let (send, lines) = mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
         // An error says that the client went away.
-        let _ = view::play(&case, chunking, |step| match &step.end {
-            Some(end) if only_result => send.blocking_send(line(end)),
-            _ if only_result => Ok(()),
-            _ => send.blocking_send(line(&step)),
-        });
+        let _ = if only_result {
+            send.blocking_send(line(&BTreeMap::from([("result", view::result(&case, chunking))])))
+        } else {
+            view::play(&case, chunking, |step| send.blocking_send(line(&step)))
+        };
     });
     Ok(answer(ReceiverStream::new(lines)))
 }

@@ -30,6 +30,26 @@ const shortened = (text, most = 160) => {
   return visible(characters.length > most ? `${characters.slice(0, most).join("")}…` : text);
 };
 
+/**
+ * Text that grows in blocks, which the browser passes over while they are out of sight. A block ends with a line, or within
+ * one that fills screens.
+ */
+class Blocks {
+  constructor(root, tag = "div") {
+    Object.assign(this, { root, tag, left: 0 });
+  }
+
+  append(text, element) {
+    if (this.left <= 0) {
+      this.root.append(this.last = make(this.tag, { class: "block" }));
+      this.left = 4000;
+    }
+    this.last.append(element);
+    this.left -= text.length;
+    if (this.left < 3000 && text.endsWith("\n")) this.left = 0;
+  }
+}
+
 export class View {
   /** `changed(view)` is called when what is shown has changed. */
   constructor(root, changed = () => {}) {
@@ -45,16 +65,16 @@ export class View {
   parts() {
     const button = (label, name, action) => make("button", { type: "button", "data-do": name, onclick: action }, label);
     this.play = button("Play", "play", () => this.toggle());
-    this.range = make("input", { type: "range", min: 0, value: 0, "aria-label": "Delta", oninput: () => { this.pause(); this.to(+this.range.value); } });
+    this.range = make("input", { type: "range", min: 0, value: 0, "aria-label": "Delta", oninput: () => { const place = +this.range.value; this.pause(); this.to(place); } });
     this.rate = make("select", { "aria-label": "Deltas a second", onchange: () => { this.speed = +this.rate.value; } },
       ...[1, 5, 20, 100, 1000, 0].map((rate) => make("option", { value: rate, selected: rate === 20 }, rate ? `${rate} a second` : "at once")));
-    this.ticks = make("input", { type: "checkbox", onchange: () => this.root.classList.toggle("ticks", this.ticks.checked) });
+    this.ticks = make("input", { type: "checkbox", onchange: () => { const { at } = this; this.clear(); this.to(at); } });
     this.place = make("output", { "data-what": "place" });
     this.state = make("dl", { class: "state", "data-what": "state" });
     this.text = make("div", { class: "bytes", "data-what": "bytes", tabindex: 0, role: "group", "aria-label": "The stream, coloured by what became of it" });
     this.heldPart = make("span", { class: "held", "data-part": "held" });
     this.detail = make("div", { class: "detail", "data-what": "detail", "aria-live": "polite" });
-    this.events = make("ol", { class: "events", "data-what": "events", tabindex: 0, "aria-label": "Events" });
+    this.events = make("div", { class: "events", "data-what": "events", tabindex: 0, role: "group", "aria-label": "Events" });
     this.notes = make("ul", { class: "notes", "data-what": "diagnostics" });
     this.message = make("div", { class: "message", "data-what": "message" });
     this.frames = make("pre", { class: "frames", "data-what": "frames", tabindex: 0, "aria-label": "Frames" });
@@ -99,10 +119,13 @@ export class View {
   }
 
   clear() {
-    Object.assign(this, { at: 0, drawn: [], bytes: 0, ids: [], said: { reasoning: "", content: "", calls: [] } });
-    this.text.replaceChildren(this.heldPart);
+    Object.assign(this, { at: 0, drawn: [], bytes: 0, ids: [], said: { calls: [] }, fresh: new Map() });
     this.heldPart.textContent = "";
-    for (const part of [this.detail, this.events, this.notes, this.frames]) part.replaceChildren();
+    for (const part of [this.text, this.detail, this.events, this.notes, this.frames, this.message]) part.replaceChildren();
+    this.blocks = new Blocks(this.text);
+    this.blocks.append("", this.heldPart);
+    this.list = new Blocks(this.events, "ol");
+    this.sent = new Blocks(this.frames);
     this.draw();
   }
 
@@ -162,7 +185,7 @@ export class View {
             ` at byte ${event.bytes[0]}: ${event.meaning}`));
         }
       }
-      if (step.text) spans.push(make("i", { class: "tick", "aria-hidden": true }));
+      if (step.text && this.ticks.checked) spans.push(make("i", { class: "tick", "aria-hidden": true }));
       frames.push(step.frames);
       if (step.result) {
         for (const { code, count, first } of step.report.diagnostics) {
@@ -170,10 +193,11 @@ export class View {
         }
       }
     }
-    this.heldPart.before(...spans);
+    for (const span of spans) this.blocks.append(span.textContent, span);
+    this.blocks.last.append(this.heldPart);
     this.heldPart.textContent = this.at ? visible(this.steps[this.at - 1].held) : "";
-    this.events.append(...events);
-    this.frames.append(visible(frames.join("")));
+    for (const event of events) this.list.append(event.textContent, event);
+    this.sent.append(frames.join(""), visible(frames.join("")));
     this.draw();
   }
 
@@ -191,21 +215,29 @@ export class View {
     return [span(event.part, piece(0, from)), span("call-name", piece(from, to)), span(event.part, piece(to, bytes.length))];
   }
 
+  /** Adds what an event gives to the message. */
   say({ event, text, raw, call, complete }) {
-    const given = text ?? raw, { said } = this;
-    if (event === "reasoning" || event === "content") said[event] += given;
-    else if (event === "call-start") said.calls[call] = { name: given, arguments: "", state: "open" };
-    else if (call != null) said.calls[call].arguments += given;
-    if (event === "call-end") said.calls[call].state = complete ? "complete" : "not complete: do not run it";
+    const given = text ?? raw, { said, fresh } = this;
+    const part = (name, label) => {
+      const words = make("div", { "data-part": name });
+      this.message.append(make("section", { "aria-label": label }, make("b", {}, label), words));
+      return new Blocks(words);
+    };
+    const give = (place) => fresh.set(place, (fresh.get(place) ?? "") + given);
+    if (event === "reasoning") give(said.reasoning ??= part("reasoning", "reasoning"));
+    else if (event === "content") give(said.content ??= part("content", "answer"));
+    else if (event === "call-start") {
+      const [json, state] = [make("div", { "data-part": "argument" }), make("small", {}, " open")];
+      this.message.append(make("section", { "aria-label": "call" }, make("b", { "data-part": "call-name" }, visible(given)), state, json));
+      said.calls[call] = { json: new Blocks(json), state };
+    } else if (call != null) give(said.calls[call].json);
+    if (event === "call-end") said.calls[call].state.textContent = complete ? " complete" : " not complete: do not run it";
   }
 
   draw() {
-    const { said } = this, step = this.steps[this.at - 1];
-    const part = (name, label, text) => text && make("p", {}, make("b", {}, label), make("span", { "data-part": name }, visible(text)));
-    this.message.replaceChildren(...[
-      part("reasoning", "reasoning ", said.reasoning), part("content", "answer ", said.content),
-      ...said.calls.map(({ name, arguments: given, state }) => make("p", {}, make("b", { "data-part": "call-name" }, visible(name)), make("code", { "data-part": "argument" }, visible(given)), make("small", {}, ` ${state}`))),
-    ].filter(Boolean));
+    const step = this.steps[this.at - 1];
+    for (const [place, text] of this.fresh) place.append(text, visible(text));
+    this.fresh.clear();
     const entries = [["open channel", step?.channel ?? "none"], ["held now", step?.held ? `${new TextEncoder().encode(step.held).length} bytes` : "nothing"], ["bytes decided", this.drawn.at(-1)?.bytes[1] ?? 0]];
     if (this.ids.length) entries.push(["tokens", this.ids.length]);
     if (step?.result) entries.push(["finish reason", step.result.finish_reason]);

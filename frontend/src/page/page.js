@@ -136,7 +136,8 @@ async function choose(what) {
   if (what === "pasted") return open({ case: pasted($("pasted").value) });
   const messages = [{ role: "user", content: $("prompt").value }];
   const tools = $("tools").value.split(",").map((name) => name.trim()).filter(Boolean).map((name) => ({ type: "function", function: { name } }));
-  return open({ case: { id: "live" }, live: { messages, stream: true, ...tools.length && { tools } } });
+  const { data: [{ id: model }] } = await (await ask("v1/models")).json();
+  return open({ case: { id: "live" }, live: { model, messages, stream: true, ...tools.length && { tools } } });
 }
 
 async function copy() {
