@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use kimi_xtml_cli::view;
+
 use crate::classify::Class;
 use crate::headline::Setting;
 use crate::report::align::{Fate, ours, theirs};
@@ -23,7 +25,8 @@ impl Report {
             page,
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-             <title>Kimi K3 parsers, side by side</title>\n<style>\n{STYLE}</style></head>\n<body>\n"
+             <title>Kimi K3 parsers, side by side</title>\n<style>\n{}{STYLE}</style></head>\n<body>\n",
+            view::CSS
         );
         self.head(&mut page);
         self.headline(&mut page);
@@ -132,7 +135,7 @@ impl Report {
         let height = ROW * self.listed.len() as f64 + 46.0;
         let _ = write!(
             page,
-            "<figure><svg viewBox=\"0 0 {} {height}\" role=\"img\" aria-label=\"Strict match by parser and setting\">",
+            "<figure class=\"dots\"><svg viewBox=\"0 0 {} {height}\" role=\"group\" aria-label=\"Strict match by parser and setting\">",
             LEFT + WIDTH + 120.0
         );
         for tick in 0..=5 {
@@ -160,14 +163,18 @@ impl Report {
                 // Dots of one value do not hide each other.
                 let shift = ((at * 7) % 15) as f64 - 7.0;
                 let kind = kind(&setting.group);
-                let _ = write!(
-                    page,
-                    "<circle class=\"{kind}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{}, {}: {}</title></circle>",
-                    LEFT + WIDTH * strict,
-                    y + shift,
+                let name = format!(
+                    "{}, {}, {}: {}",
+                    escape(&listed.title()),
                     escape(&setting.group),
                     escape(&setting.name),
                     share(setting.scores[number].matched, setting.items),
+                );
+                let _ = write!(
+                    page,
+                    "<a tabindex=\"0\" role=\"img\" aria-label=\"{name}\"><circle class=\"{kind}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\"><title>{name}</title></circle></a>",
+                    LEFT + WIDTH * strict,
+                    y + shift,
                 );
             }
             let worst = self.settings.iter().map(|setting| setting.strict(number)).fold(1.0, f64::min);
@@ -180,11 +187,11 @@ impl Report {
                 if worst < 1.0 { format!("worst {worst:.3}") } else { "all 1.0".into() }
             );
         }
-        page.push_str("</svg><figcaption><span class=\"key plain\">whole replies</span><span class=\"key provoking\">provoking replies</span><span class=\"key cut\">replies that a limit cuts after the answer</span> — a dot a setting; hover for its name</figcaption></figure>\n");
+        page.push_str("</svg><figcaption><span class=\"key plain\">whole replies</span><span class=\"key provoking\">provoking replies</span><span class=\"key cut\">replies that a limit cuts after the answer</span> — a dot a setting <output></output></figcaption></figure>\n");
     }
 
     fn classes(&self, page: &mut String) {
-        page.push_str("<section><h2>What goes wrong</h2><p>Streams with at least one difference of the class; tolerated differences apart. <i>Bytes before arguments</i>: how much of a call had come in when its first argument bytes went out, median and most.</p>\n<div class=\"tabs\">");
+        page.push_str("<section><h2>What goes wrong</h2><p>Streams with at least one difference of the class; tolerated differences apart. <i>Bytes before arguments</i>: how much of a call had come in when its first argument bytes went out, median and most.</p>\n<div class=\"tabs\" hidden>");
         let total: Vec<Tally> = (0..self.listed.len()).map(|number| self.total(number)).collect();
         let mut tabs = vec![("all sets".to_owned(), "every set below, added up".to_owned(), total)];
         tabs.extend(self.tables.iter().map(|table| (table.name.clone(), table.about.clone(), table.tallies.clone())));
@@ -193,12 +200,12 @@ impl Report {
             let _ = write!(page, "<button data-tab=\"{number}\" aria-pressed=\"{pressed}\">{}</button>", escape(name));
         }
         page.push_str("</div>");
-        for (number, (_, about, tallies)) in tabs.iter().enumerate() {
-            let hidden = if number == 0 { "" } else { " hidden" };
+        for (number, (name, about, tallies)) in tabs.iter().enumerate() {
             let _ = write!(
                 page,
-                "<div class=\"tab scroll\" data-tab=\"{number}\"{hidden}><p class=\"note\">{}</p><table class=\"classes\"><tr><th></th><th>streams</th>",
-                escape(about)
+                "<div class=\"tab scroll\" data-tab=\"{number}\"><p class=\"note\">{}</p><table class=\"classes\"><caption>{}</caption><tr><th></th><th>streams</th>",
+                escape(about),
+                escape(name)
             );
             for class in Class::ALL {
                 let _ = write!(
