@@ -16,6 +16,8 @@ from pathlib import Path
 
 WANTED = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE", "src/lib.rs"]
 METADATA = ["description", "license", "readme", "keywords", "categories", "rust-version"]
+# Where an image is missing its text stands.
+IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -33,7 +35,7 @@ def faults(path: Path) -> list[str]:
     for page, text in texts.items():
         if not page.endswith(".md"):
             continue
-        for link in LINK.findall(text):
+        for link in LINK.findall(IMAGE.sub("", text)):
             if "://" in link:
                 continue
             target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
