@@ -6,6 +6,14 @@
 use crate::Tokenizer;
 
 /// An id is that of no token.
+///
+/// ```
+/// use kimi_xtml_tokenizer::{Tokenizer, UnknownId};
+///
+/// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+/// assert_eq!(tokenizer.decode(&[97, 163_583]), Err(UnknownId { id: 163_583 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{id} is the id of no token")]
 pub struct UnknownId {
@@ -38,6 +46,15 @@ impl<'t> Decoder<'t> {
 
     /// The text that becomes whole with this id. Bytes that are no UTF-8 become U+FFFD.
     ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let mut decoder = tokenizer.decoder();
+    /// assert_eq!(decoder.push(97)?, "a");
+    /// assert!(decoder.push(163_583).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the id is that of no token. Nothing is changed then.
     pub fn push(&mut self, id: u32) -> Result<&str, UnknownId> {
@@ -62,6 +79,16 @@ impl<'t> Decoder<'t> {
     }
 
     /// What stands for the character that never became whole: U+FFFD, or nothing. The decoder is as new.
+    ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let mut decoder = tokenizer.decoder();
+    /// assert_eq!(decoder.push(0xe2)?, ""); // a character begins
+    /// assert_eq!(decoder.finish(), "\u{fffd}");
+    /// assert_eq!(decoder.finish(), "");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn finish(&mut self) -> &'static str {
         let cut = if self.held.is_empty() { "" } else { "\u{fffd}" };
         self.held.clear();

@@ -13,6 +13,13 @@ use rustc_hash::FxHasher;
 use crate::special;
 
 /// Why a file gives no ranks.
+///
+/// ```
+/// use kimi_xtml_tokenizer::{RanksError, Tokenizer};
+///
+/// let error = Tokenizer::from_ranks(b"IQ== 0").unwrap_err();
+/// assert_eq!(error, RanksError::NoByte { byte: 0 });
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RanksError {
@@ -33,6 +40,13 @@ pub enum RanksError {
 }
 
 /// What is wrong with a line of a file of ranks.
+///
+/// ```
+/// use kimi_xtml_tokenizer::{LineFault, RanksError, Tokenizer};
+///
+/// let error = Tokenizer::from_ranks(b"IQ== 0\nIg== 0").unwrap_err();
+/// assert_eq!(error, RanksError::Line { line: 2, fault: LineFault::RepeatedRank });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {

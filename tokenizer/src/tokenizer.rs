@@ -19,6 +19,14 @@ use crate::special::Specials;
 use crate::split::{Splitter, stretches};
 
 /// Why a file of ranks cannot be opened.
+///
+/// ```
+/// use kimi_xtml_tokenizer::{OpenError, Tokenizer};
+///
+/// let error = Tokenizer::open("no/such/file").unwrap_err();
+/// assert!(matches!(error, OpenError::Read { .. }));
+/// assert_eq!(error.to_string(), "no/such/file: cannot be read");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -81,6 +89,14 @@ impl fmt::Debug for Tokenizer {
 impl Tokenizer {
     /// Reads a file of ranks, a few MB, in some 50 ms.
     ///
+    /// ```
+    /// use kimi_xtml_tokenizer::Tokenizer;
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// assert_eq!(tokenizer.encode("abc"), [256, 99]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If it cannot be read, or is no file of ranks: [`OpenError`] names the file, and its source the line.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
@@ -130,6 +146,13 @@ impl Tokenizer {
     }
 
     /// The ids of a text in which what is spelled like a control token is one. Text from outside does not belong here.
+    ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// assert_eq!(tokenizer.encode_control("a<|sep|>"), [97, 163_589]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn encode_control(&self, text: &str) -> Vec<u32> {
         let mut ids = Vec::new();
         self.add_control(text, &mut ids);
@@ -157,6 +180,18 @@ impl Tokenizer {
     }
 
     /// The ids of a prompt, and what each of them is for.
+    ///
+    /// ```
+    /// use kimi_xtml::{Conversation, Label, encode};
+    ///
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let (ids, labels) = tokenizer.encode_prompt(&encode(&conversation)?);
+    /// assert_eq!(ids.len(), labels.len());
+    /// assert!(labels.iter().all(|label| *label == Label::Prompt));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn encode_prompt(&self, prompt: &Prompt<'_>) -> (Vec<u32>, Vec<Label>) {
         self.encode_labelled(&prompt.pieces, &prompt.labels)
     }
@@ -189,6 +224,16 @@ impl Tokenizer {
     }
 
     /// How many ids pieces have.
+    ///
+    /// ```
+    /// use kimi_xtml::{Marker, Piece};
+    ///
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let pieces = [Piece::Text("ab".into()), Piece::Marker(Marker::Sep)];
+    /// assert_eq!(tokenizer.count_pieces(&pieces), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn count_pieces<'p>(&self, pieces: impl IntoIterator<Item = &'p Piece<'p>>) -> usize {
         let count = |piece: &Piece<'_>| match piece {
             Piece::Text(text) => self.count(text),
@@ -219,6 +264,13 @@ impl Tokenizer {
     }
 
     /// Decodes ids as they come.
+    ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// assert_eq!(tokenizer.decoder().push(97)?, "a");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn decoder(&self) -> Decoder<'_> {
         Decoder::new(self)
     }
@@ -267,12 +319,26 @@ impl Tokenizer {
     }
 
     /// How many tokens there are, control tokens not counted.
+    ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// assert!(tokenizer.len() > 256); // a token for each byte, and those that were learnt
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[expect(clippy::len_without_is_empty, reason = "each byte is a token: it never is")]
     pub fn len(&self) -> usize {
         self.ranks.len()
     }
 
     /// Whether an id is that of a control token.
+    ///
+    /// ```
+    /// # use kimi_xtml_tokenizer::Tokenizer;
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// assert!(tokenizer.is_control(163_589) && !tokenizer.is_control(97));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_control(&self, id: u32) -> bool {
         self.specials.spelling(id).is_some()
     }

@@ -16,6 +16,13 @@ use crate::{Tokenizer, UnknownId};
 /// Why the next prompt does not begin with the last one and what was generated for it. All but
 /// [`Encode`](BridgeError::Encode) and [`UnknownId`](BridgeError::UnknownId) are in the nature of conversations: encode the
 /// new one with [`Turn::new`].
+///
+/// ```
+/// use kimi_xtml_tokenizer::{BridgeError, Mode};
+///
+/// let why = BridgeError::Mode(Mode::Tools);
+/// assert_eq!(why.to_string(), "another list of tools than in the last prompt");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BridgeError {
@@ -77,6 +84,13 @@ impl BridgeError {
     }
 
     /// The number of the message at fault, if one is.
+    ///
+    /// ```
+    /// use kimi_xtml_tokenizer::BridgeError;
+    ///
+    /// assert_eq!(BridgeError::NoAnswer { message: 3 }.message(), Some(3));
+    /// assert_eq!(BridgeError::AfterEnd.message(), None);
+    /// ```
     pub const fn message(&self) -> Option<usize> {
         match *self {
             BridgeError::NoAnswer { message }
@@ -88,6 +102,12 @@ impl BridgeError {
 }
 
 /// What a whole conversation is encoded in.
+///
+/// ```
+/// use kimi_xtml_tokenizer::{BridgeError, Mode};
+///
+/// assert_eq!(BridgeError::Mode(Mode::Effort).name(), "effort");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
@@ -103,6 +123,12 @@ pub enum Mode {
 
 impl Mode {
     /// A word for it, such as `response-format`.
+    ///
+    /// ```
+    /// use kimi_xtml_tokenizer::Mode;
+    ///
+    /// assert_eq!(Mode::ResponseFormat.name(), "response-format");
+    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Mode::Thinking => "thinking",
@@ -189,6 +215,17 @@ struct Partial {
 impl Turn {
     /// The prompt of a conversation.
     ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// assert_eq!(tokenizer.decode(turn.ids())?.ends_with(b"<|open|>think<|sep|>"), true);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// If the conversation has none.
     pub fn new(tokenizer: &Tokenizer, conversation: &Conversation<'_>) -> Result<Self, EncodeError> {
@@ -225,6 +262,19 @@ impl Turn {
 
     /// Sets whether an answer may come back without its reasoning, as many clients send it. The prompt keeps it; off, which
     /// is how it begins, such an answer counts as edited, and its reasoning is forgotten as the client wants it.
+    ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?.forgive_missing_reasoning(true);
+    /// let generated = tokenizer.encode_control("Hm.<|close|>think<|sep|><|open|>response<|sep|>Hello!");
+    /// let next = r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]}"#;
+    /// assert!(turn.next(&tokenizer, &generated, &Conversation::from_json(next)?).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn forgive_missing_reasoning(mut self, on: bool) -> Self {
         self.forgives = on;
@@ -232,6 +282,18 @@ impl Turn {
     }
 
     /// Sets what the generation is parsed with, if it is not parsed with [`request`](Self::request).
+    ///
+    /// ```
+    /// use kimi_xtml::Request;
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?.parse_with(Request::new().tools(["ls"]));
+    /// assert!(turn.request().opened.is_some()); // what the prompt leaves open stays
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn parse_with(mut self, request: Request) -> Self {
         self.request = request.opened(self.prompt.opened);
@@ -239,26 +301,87 @@ impl Turn {
     }
 
     /// The prompt's ids.
+    ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// assert_eq!(turn.ids(), turn.clone().ids());
+    /// assert!(turn.ids().ends_with(&tokenizer.encode_control("<|sep|>")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
     /// What each id is for. Of earlier generations as it was parsed, of other answers in the history as they were encoded.
+    ///
+    /// ```
+    /// use kimi_xtml::Label;
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// assert_eq!(turn.labels().len(), turn.ids().len());
+    /// assert_eq!(turn.labels()[0], Label::Prompt);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
     /// Where generations stand in the ids, in their order, exactly as they were given to [`next`](Self::next).
+    ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// assert!(turn.generated().is_empty()); // nothing was generated before the first prompt
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn generated(&self) -> &[Range<usize>] {
         &self.generated
     }
 
     /// How many ids at the end `prompt_tokens` leaves out.
+    ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// // `<|open|>think<|sep|>`
+    /// let opener = tokenizer.encode_control("<|open|>").len() + tokenizer.encode("think").len() + 1;
+    /// assert_eq!(turn.unbilled(), opener);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn unbilled(&self) -> usize {
         self.prompt.unbilled
     }
 
     /// What the generation is parsed with: what the prompt leaves open, the tools, the tool choice.
+    ///
+    /// ```
+    /// use kimi_xtml::Channel;
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// assert_eq!(turn.request().opened, Some(Channel::Think));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -268,6 +391,21 @@ impl Turn {
     /// The conversation is the last one, with the answer that was generated, and with any messages after it. The answer is
     /// compared as parsed: a call that was cut may be missing, and values of arguments may be spelled otherwise.
     /// `generated` has the ids as the engine gave them, with the one that ends the message or without.
+    ///
+    /// ```
+    /// use kimi_xtml::Conversation;
+    /// use kimi_xtml_tokenizer::{Tokenizer, Turn};
+    ///
+    /// let tokenizer = Tokenizer::open("tests/tiny.tiktoken")?;
+    /// let conversation = Conversation::from_json(r#"{"messages": [{"role": "user", "content": "Hi"}]}"#)?;
+    /// let turn = Turn::new(&tokenizer, &conversation)?;
+    /// let generated = tokenizer.encode_control("Hm.<|close|>think<|sep|><|open|>response<|sep|>Hello!");
+    /// let next = r#"{"messages": [{"role": "user", "content": "Hi"},
+    ///     {"role": "assistant", "content": "Hello!", "reasoning_content": "Hm."}, {"role": "user", "content": "Bye"}]}"#;
+    /// let next = turn.next(&tokenizer, &generated, &Conversation::from_json(next)?)?;
+    /// assert_eq!(next.ids()[next.generated()[0].clone()], generated);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// See [`BridgeError`]. The turn stays as it was: another conversation may go on from it.
