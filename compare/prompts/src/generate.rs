@@ -94,10 +94,13 @@ const WORDS: &[&str] = &[
 
 const NAMES: &[&str] = &["ls", "read_file", "get-weather", "f", "_x9"];
 
+/// The odd choices and the parts, as of a [`Body`].
+type Made = (Vec<(Key, &'static str)>, Vec<Key>);
+
 struct Draw<'a> {
     rng: Rng,
     off: &'a HashSet<Key>,
-    made: &'a RefCell<(Vec<(Key, &'static str)>, Vec<Key>)>,
+    made: &'a RefCell<Made>,
 }
 
 impl<'a> Draw<'a> {

@@ -136,14 +136,20 @@ def test_the_pair_by_itself() -> None:
         reasoning_parser_cls = kimi_xtml.vllm.KimiXtmlReasoningParser
         tool_parser_cls = kimi_xtml.vllm.KimiXtmlToolParser
 
+    def is_asked(stream: Stream) -> bool:
+        """Where the prompt ended the reasoning, vLLM asks its parser for none."""
+        return stream.context["initial_channel"] != "response" or not stream.accepted[0]["reasoning"]
+
     pair = Server("kimi_xtml")
     pair.parser_cls = Pair
-    told = {stream.id: pair.stream(stream, deltas(stream)) for stream in STREAMS}
-    assert not wrong(STREAMS, told, incomplete=True)
-    told = {stream.id: pair.stream(stream, deltas(stream, 5)) for stream in STREAMS}
-    assert not wrong(STREAMS, told, incomplete=True)
-    told = {stream.id: pair.whole(stream) for stream in SPELLED}
-    assert not wrong(SPELLED, told, incomplete=False)
+    streams, spelled = list(filter(is_asked, STREAMS)), list(filter(is_asked, SPELLED))
+    assert len(streams) > len(STREAMS) - 9
+    told = {stream.id: pair.stream(stream, deltas(stream)) for stream in streams}
+    assert not wrong(streams, told, incomplete=True)
+    told = {stream.id: pair.stream(stream, deltas(stream, 5)) for stream in streams}
+    assert not wrong(streams, told, incomplete=True)
+    told = {stream.id: pair.whole(stream) for stream in spelled}
+    assert not wrong(spelled, told, incomplete=False)
 
 
 def test_the_end_of_reasoning_by_ids() -> None:
